@@ -185,10 +185,9 @@ def _task(name: str, labels: Sequence[str], metric: str, n: dict[str, int], kind
             fingerprint="c" * 64, counts={"train": 640, **n},
         )  # fmt: skip
     if kind != CLASSIFICATION:
-        chance = (1 / len(labels) + 1 / (len(labels) - 1)) / 2
         return TaskNote(
             name=name, kind=kind, labels=tuple(labels), fingerprint="c" * 64, counts={"train": 640, **n},
-            chance=dict.fromkeys(("train", *n), chance),
+            chance=dict.fromkeys(("train", *n), (1 / len(labels) + 1 / (len(labels) - 1)) / 2),
         )  # fmt: skip
     majority = {split: float(_share(_labels(split, len(labels), k))) for split, k in n.items()}
     return TaskNote(

@@ -38,6 +38,7 @@ from skillviz.show.part_effects import part_map, strongest
 from skillviz.tasks import registry
 from tests.models.examples import examples
 from tests.models.folders import change_config
+from tests.refused import refuses
 from tests.scripts import script
 from tests.tiers import first
 from tests.tiny import AUTO, tiny_rows, tiny_task, tiny_tokenizer
@@ -141,8 +142,7 @@ def test_an_encoder_decoder_with_a_language_model_head_is_refused_by_name(
         check = preflight(base, finetuned, readout=readout)
         assert [problem.partition(";")[0] for problem in check.problems] == [words]
     assert isinstance(check.errors[0], BadModel)
-    with pytest.raises(BadModel, match="encoder-decoder with a language-model head"):
-        load_pair(base, finetuned, device="cpu")
+    refuses(BadModel, "encoder-decoder with a language-model head", load_pair, base, finetuned, device="cpu")
 
 
 @pytest.mark.parametrize(("change", "words"), [("no end", "does not add it"), ("as padding", "also pads with it")])
@@ -160,8 +160,7 @@ def test_a_head_read_at_the_end_of_a_text_needs_a_tokenizer_that_ends_it(
             change_config(folder, pad_token_id=tokenizer.eos_token_id)
         tokenizer.save_pretrained(folder)
     for load in (rehearse, lambda check: load_pair(base, finetuned, device="cpu")):
-        with pytest.raises(BadModel, match=words):
-            load(preflight(base, finetuned))
+        refuses(BadModel, words, load, preflight(base, finetuned))
 
 
 def test_a_base_that_writes_text_is_a_base_of_its_classifier(tmp_path: Path) -> None:
@@ -176,8 +175,7 @@ def test_a_base_that_writes_text_is_a_base_of_its_classifier(tmp_path: Path) -> 
     pair = load_pair(base, finetuned, device="cpu")
     assert [(s.name, s.first, s.last) for s in pair.table.stacks] == [("encoder", 0, 1), ("decoder", 2, 3)]
     assert pair.table.note in pair.notes and pair.table.note == "Layers 0–1 are the encoder's, 2–3 are the decoder's."
-    with pytest.raises(BadInput, match="predictions of 't5' models cannot be explained"):
-        explained(pair, examples(tmp_path, pair), 0)
+    refuses(BadInput, "predictions of 't5' models cannot be explained", explained, pair, examples(tmp_path, pair), 0)
 
 
 def test_layers_that_share_their_parameters_are_said_and_not_told_apart(tmp_path: Path) -> None:

@@ -32,11 +32,9 @@ def few() -> list[Case]:
 
 def test_populations_have_the_error_they_are_asked_for() -> None:
     one, two = (case.population for case in few())
-    assert one.errors() == pytest.approx([0.05], abs=1e-4)
-    assert two.errors() == pytest.approx([0.03, 0.08], abs=1e-4)
+    assert (one.errors(), two.errors()) == (pytest.approx([0.05], abs=1e-4), pytest.approx([0.03, 0.08], abs=1e-4))
     assert synthetic(["flat"], ["temperature"], 2, [0.9]) is None, "an error that no strength reaches"
-    calibrated = Population("calibrated", (Side(np.linspace(0.5, 1, 50), np.linspace(0.5, 1, 50)),))
-    assert calibrated.errors() == [0.0]
+    assert Population("calibrated", (Side(np.linspace(0.5, 1, 50), np.linspace(0.5, 1, 50)),)).errors() == [0.0]
 
 
 def test_a_small_run_covers_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +45,7 @@ def test_a_small_run_covers_and_resumes(tmp_path: Path, monkeypatch: pytest.Monk
         return measure(Rows(out, coverage.KEY), coverage.cells(few(), 200))
 
     found = run()
-    assert len(found) == 2 and (found["coverage"] >= 0.92).all()
-    assert (found["rmse_debiased"] < 4).all()
+    assert len(found) == 2 and (found["coverage"] >= 0.92).all() and (found["rmse_debiased"] < 4).all()
     stamp = out.read_text()
     monkeypatch.setattr(coverage, "measured", lambda *a: pytest.fail("a stored cell is not measured again"))
     pd.testing.assert_frame_equal(run(), pd.read_csv(out))
@@ -59,8 +56,7 @@ def test_the_stored_grid_keeps_the_promise() -> None:
     """With 1,000 draws for each cell, one standard error is 0.8 points at 93%."""
     rows = pd.read_csv(RESULTS / "coverage.csv")
     assert (rows["repetitions"] >= 1000).all() and set(rows["n"]) == set(coverage.SIZES)
-    assert rows["coverage"].min() >= 0.93
-    assert (rows.groupby("quantity")["coverage"].median() <= 0.98).all()
+    assert rows["coverage"].min() >= 0.93 and (rows.groupby("quantity")["coverage"].median() <= 0.98).all()
 
 
 def test_the_pages_hold_every_table() -> None:
@@ -122,11 +118,10 @@ def test_what_falls_short_is_on_the_page_with_its_reason() -> None:
     stored = coverage.results_of()
     cells = coverage.named(stored)
     assert len(cells) == sum(len(stored[name]) for name in (*coverage.GRIDS, "_other"))
-    fails = set(cells.loc[cells["coverage"] < 0.93, "interval"])
-    assert fails == set(coverage.WHY)
     page = coverage.PAGES[0].read_text(encoding="utf-8").partition("## What falls short")[2].partition("\n## ")[0]
     listed = [line.split(" | ") for line in page.splitlines() if line.startswith("| ")][2:]
-    assert {name.removeprefix("| ") for name, *_ in listed} == fails
+    assert {name.removeprefix("| ") for name, *_ in listed} == set(coverage.WHY)
+    assert set(cells.loc[cells["coverage"] < 0.93, "interval"]) == set(coverage.WHY)
     assert all(coverage.UNEXPLAINED not in why for *_, why in listed)
 
 
@@ -193,8 +188,7 @@ def test_intervals_that_are_not_shown_make_no_claim() -> None:
 
     def once(random: np.random.Generator) -> dict[str, other_intervals.Answer]:
         nothing = random.random() < 0.5
-        never = (np.nan, np.nan, np.nan)
-        return {"precision": never, "recall": (np.nan, np.nan, 0.5) if nothing else (0.4, 0.6, 0.5)}
+        return {"precision": (np.nan, np.nan, np.nan), "recall": (np.nan, np.nan, 0.5) if nothing else (0.4, 0.6, 0.5)}
 
     (row,) = other_intervals.measured(other_intervals.Cell("rare", "", 0, once), 100)
     assert row["coverage"] == 1.0 and row["undefined"] == pytest.approx(0.5, abs=0.2) and row["width"] == 0.2
@@ -217,17 +211,14 @@ def test_seeds_count() -> None:
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 2000)
     good = np.clip(random.normal(0.8, 0.06, 60), 0.5, 0.98)
-    right = random.random((1, 60, 2000)) < good[:, None]
-    predicted = np.where(right, labels, 1 - labels)
+    predicted = np.where(random.random((1, 60, 2000)) < good[:, None], labels, 1 - labels)
     logits = np.stack([1.0 - predicted, 1.0 * predicted], -1) * 2
     pool = Pool("wide", np.concatenate([logits, logits]), labels)
     assert pool.spread() > 4
     answers = [other_intervals.over_seeds(lambda: pool, 600, 3, random)["accuracy"] for _ in range(100)]
     low, high, true = np.array(answers).T
-    middle = (low + high) / 2
-    examples = np.sqrt(true * (1 - true) / 600)
     assert np.mean((low <= true) & (true <= high)) >= 0.88
-    assert np.mean(abs(middle - true) <= 1.96 * examples) < 0.75
+    assert np.mean(abs((low + high) / 2 - true) <= 1.96 * np.sqrt(true * (1 - true) / 600)) < 0.75
 
 
 def test_the_other_intervals_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""Tests of the layout number: a stored record with another or none is refused in one sentence, and doctor names it."""
+"""Tests of files that readers refuse in one sentence: a record with another layout number or none, JSON nested 100,000
+deep or with numbers of 5,000 digits, and pipes; doctor names the layout."""
 
 from __future__ import annotations
 
@@ -16,28 +17,38 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from skillviz import json_text
+from skillviz.commands.localize import read_options
 from skillviz.core.graft import Graft
-from skillviz.errors import OtherVersion, SkillvizError
+from skillviz.core.region import Region
+from skillviz.core.region_expression import parsed
+from skillviz.core.size import parse_size
+from skillviz.errors import BadData, BadInput, OtherVersion, SkillvizError
 from skillviz.layout import GRAFT, LAYOUT, refuse_another
-from skillviz.models.checkpoint import ModelInfo
+from skillviz.models.checkpoint import ModelInfo, read_header
 from skillviz.models.finetune.journal import TrainingState
 from skillviz.models.frozen_tensors import FROZEN, wrong_base
+from skillviz.models.local_models import _read as model_config
 from skillviz.models.state_file import content_sha256
+from skillviz.regular_file import regular
 from skillviz.runs.checkpoint import Checkpoint
 from skillviz.runs.doctor import mended
 from skillviz.runs.held_out import training_record
 from skillviz.runs.part_scores import PartsRecord
+from skillviz.runs.process import launch_of
 from skillviz.runs.record import read_as
-from skillviz.runs.run import read_record
-from skillviz.runs.score import ScoreRecord
+from skillviz.runs.run import Run, read_record
+from skillviz.runs.score import ScoreRecord, read_score
 from skillviz.runs.search import Searched
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies.finetuned_model import finetuned_record
-from skillviz.studies.store import StudyRecord
+from skillviz.studies.store import StudyRecord, open_study
+from skillviz.tasks.reading import from_file
 from tests.cli.calls import call
 from tests.fake_run import SMALL, fake_run
-from tests.refused import refused
+from tests.patience import within
+from tests.refused import refused, refuses
 from tests.studies.fake_study import fake_study
 
 Content = dict[str, Any]
@@ -170,3 +181,107 @@ def test_importing_changes_no_variable_of_the_environment() -> None:
     )
     environment = {name: value for name, value in os.environ.items() if name != "SKILLVIZ_FINETUNED"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+STRANGE = {"deep": "[" * 100_000, "long": "9" * 5_000}
+
+
+@pytest.fixture(params=STRANGE)
+def strange(request: pytest.FixtureRequest) -> str:
+    return STRANGE[request.param]
+
+
+def test_it_is_one_kind_of_error(strange: str) -> None:
+    refuses(json.JSONDecodeError, None, json_text.loads, strange)
+    assert json_text.loads('{"a": [1, 2]}') == {"a": [1, 2]}
+
+
+def with_header(path: Path, key: str, text: str) -> Path:
+    save_file({"x": torch.ones(1)}, path, {key: text, "sha256": ""})
+    return path
+
+
+REFUSED: dict[str, Callable[[Path, str], object]] = {
+    "a run": lambda folder, text: ((folder / "run.json").write_text(text), read_record(folder)),
+    "a graft": lambda folder, text: Graft.load(with_header(folder / "g.safetensors", "skillviz", text)),
+    "a region": lambda folder, text: Region.header(with_header(folder / "r.safetensors", "skillviz", text)),
+    "a checkpoint": lambda folder, text: Checkpoint.read(with_header(folder / "c.safetensors", "checkpoint", text)),
+    "an expression": lambda folder, text: parsed(text),
+    "a file of a model": lambda folder, text: (
+        (folder / "t.json").write_text(text),
+        json_text.read_object(folder / "t.json"),
+    ),
+    "weights": lambda folder, text: (
+        (folder / "w").write_bytes(len(text).to_bytes(8, "little") + text.encode()),
+        read_header(folder / "w"),
+    ),
+    "a size": lambda folder, text: parse_size(text, 1000),
+    "a share": lambda folder, text: parse_size(f"{text}%", 1000),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_it_is_refused_in_a_short_sentence(tmp_path: Path, what: str, strange: str) -> None:
+    with pytest.raises(SkillvizError) as caught:
+        REFUSED[what](tmp_path, strange)
+    assert len(str(caught.value)) < 500 + len(str(tmp_path))
+
+
+def test_what_is_passed_over_stays_passed_over(tmp_path: Path, strange: str) -> None:
+    for name in ("study.json", "score.json", "launch.json", "config.json", "lines.jsonl"):
+        (tmp_path / name).write_text(strange)
+    assert open_study(tmp_path) is None and read_score(tmp_path) is None
+    assert launch_of(tmp_path) == {"cwd": Path.cwd()} and model_config(tmp_path / "config.json") == {}
+    refuses(BadData, "is not JSON", from_file, tmp_path / "lines.jsonl")
+    assert read_options([f"examples={strange}"]) == {"examples": strange}
+
+
+def test_a_file_that_becomes_a_pipe_between_look_and_read_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    monkeypatch.setattr(json_text, "regular", Path)
+    refuses(OSError, "not a regular file", json_text.read, tmp_path / "config.json")
+
+
+FILES = (
+    "curve.parquet", "history.parquet", "interpolation.parquet", "interpolation_bins.parquet", "layers.parquet",
+    "predictions.parquet", "ranking.safetensors", "region.safetensors", "run.json",
+)  # fmt: skip
+TEXT_READERS: dict[str, tuple[Callable[[Path], Any], type[Exception]]] = {
+    "a path": (regular, FileNotFoundError),
+    "JSON": (json_text.read, FileNotFoundError),
+    "a graft": (Graft.load, BadInput),
+    "a region": (Region.load, BadInput),
+}
+
+
+@pytest.mark.parametrize("name", TEXT_READERS)
+def test_a_pipe_is_no_file(name: str, tmp_path: Path) -> None:
+    read, error = TEXT_READERS[name]
+    os.mkfifo(tmp_path / "pipe")
+    with within(5), pytest.raises(error):
+        read(tmp_path / "pipe")
+
+
+@pytest.mark.cases(2, 1)
+@pytest.mark.parametrize("name", FILES)
+def test_a_pipe_among_a_runs_files_keeps_nobody_waiting(name: str, tmp_path: Path) -> None:
+    """The list opens without the run, and reading that file gives an error."""
+    run = fake_run(Store(tmp_path), interpolation=True)
+    folder = run.path
+    assert sorted(path.name for path in folder.iterdir() if path.is_file()) == list(FILES)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with within(20):
+        assert Store(tmp_path).list() == []
+        with pytest.raises(SkillvizError):
+            read_whole(Run(folder, read_record(folder)) if name == "run.json" else run)
+
+
+def read_whole(run: Run) -> None:
+    """Read every table, the region and the ranking of a run."""
+    for table in (run.predictions, run.curve, run.history, run.layers, run.interpolation, run.interpolation_bins):
+        table()
+    run.region()
+    run.ranking()

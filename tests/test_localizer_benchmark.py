@@ -1,4 +1,5 @@
-"""Tests of the localizer benchmark: a balanced plan, a run that resumes, and paired differences of planted answers."""
+"""Tests of the localizer benchmark: a balanced plan, a run that resumes, paired differences of planted answers; and of
+the comparison of localizers beyond their nulls: its tables from rows, and the stored rows in the docs."""
 
 from __future__ import annotations
 
@@ -11,11 +12,14 @@ import pandas as pd
 import pytest
 
 from benchmarks import localizer as benchmark
+from benchmarks import localizer_beyond as beyond
 from benchmarks import localizer_report as report
 from benchmarks.frame import RESULTS
 from benchmarks.localizer import KEY, LABELS, Cell, Method, Opened, Pair, measured, plan, rows_in, run
-from skillviz.core.localizers.table import LOCALIZERS, Workload, localizer
+from skillviz.core.localizers.table import LOCALIZERS, Workload, has_null, localizer
+from skillviz.models.examples import example_pairs
 from tests.core.problems import examples, learnable_problem
+from tests.refused import refuses
 
 QUICK = {
     "judged": Method("stagewise-judged", {"steps": 4, "batch_size": 8, "judged": 2}),
@@ -84,8 +88,7 @@ def test_a_run_resumes_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.Monk
         return measured(cell, ready)
 
     monkeypatch.setattr(benchmark, "measured", cut)
-    with pytest.raises(KeyboardInterrupt):
-        run(cells(), rows_in(tmp_path / "cut"), opened)
+    refuses(KeyboardInterrupt, None, run, cells(), rows_in(tmp_path / "cut"), opened)
     monkeypatch.setattr(benchmark, "measured", measured)
     kept = rows_in(tmp_path / "cut").rows
     run(cells(), rows_in(tmp_path / "cut"), opened)
@@ -140,8 +143,7 @@ def test_another_model_than_that_of_the_rows_is_refused(tmp_path: Path, monkeypa
     rows = rows_in(tmp_path)
     tuned = next(row for row in rows.rows if row["method"] == "fine-tuned")
     tuned["predicted"] = bytes(1 - answer for answer in tuned["predicted"])
-    with pytest.raises(ValueError, match="cr-full-s0 answers the test differently"):
-        run(few, rows, opened)
+    refuses(ValueError, "cr-full-s0 answers the test differently", run, few, rows, opened)
 
 
 def sizes(task: str) -> tuple[str, ...]:
@@ -176,8 +178,7 @@ def test_a_difference_is_paired_by_example_and_model() -> None:
 
 def test_wins_losses_and_what_is_not_there_are_counted() -> None:
     lines = report.comparisons_table(report.right_answers(planted_rows({"judged": 5, "learned": 3, "movement": 9})))
-    numbers = [line.split(" | ")[:5] for line in lines if " | 1% | " in line]
-    assert numbers == [
+    assert [line.split(" | ")[:5] for line in lines if " | 1% | " in line] == [
         ["| judged − learned", "1%", "6", "0", "0"], ["| judged − movement", "1%", "0", "6", "0"],
     ]  # fmt: skip
 
@@ -188,3 +189,58 @@ def test_the_page_holds_what_is_stored() -> None:
     for name, lines in report.tables(rows_in(RESULTS)).items():
         if name != "overview":
             assert "\n".join(lines) in text, name
+
+
+STORED = pd.read_parquet(beyond.BY_EXAMPLE)
+
+
+def row(method: str, by_example: list[float], **changes: object) -> dict[str, object]:
+    found = {
+        "size": "1%", "pair": "mr-sgd", "method": method, "measure": "accuracy", "examples": 4, "gain": 2.0,
+        "null_gain": 1.0, "graft": 0.75, "null": 0.5, "beyond": np.mean(by_example), "low": -0.1, "high": 0.6,
+        "by_example": np.array(by_example, dtype=np.float32).tobytes(),
+    }  # fmt: skip
+    return {**found, **changes}
+
+
+def test_every_method_is_a_localizer_with_a_null_and_every_pair_ships() -> None:
+    for name, options in beyond.METHODS.values():
+        assert has_null(name) and localizer(name).make_options(options) is not None
+    assert {*beyond.DEVELOPMENT, *beyond.TEST} <= {pair.name for pair in example_pairs() if pair.ships}
+    keys = [key for key, _ in beyond.cells(None, None, None)]
+    assert len({tuple(key.values()) for key in keys}) == len(keys) == 2 * (5 * len(beyond.METHODS) - 1)
+    assert {key["pair"] for key in keys if key["method"] == beyond.ELSEWHERE} == {*beyond.TEXTS}
+    assert [key["pair"] for key, _ in beyond.cells("1%", None, "first-order")][-2:] == list(beyond.TEST)
+
+
+def test_methods_are_compared_example_by_example() -> None:
+    rows = pd.DataFrame([row("top movement", [0, 0, 1, 0]), row("first-order", [1, 0, 1, 0])])
+    head, _, *lines = beyond.compared(rows)
+    assert len(lines) == 1 and head.count("(test)") == 2
+    cells = [cell.strip() for cell in lines[0].split("|")]
+    assert cells[1:4] == ["1%", "accuracy", "first-order − top movement"] and cells[7].startswith("+25.0 (−")
+    assert cells.count("not measured") == 4
+    other = pd.DataFrame([row("top movement", [0, 0, 1, 0]), row("first-order", [1, 1, 1, 0])])
+    assert beyond.compared(other) != [head, _, *lines], "another example changes the table"
+
+
+def test_the_scores_of_a_pair_are_told_best_first() -> None:
+    lines = beyond.scores(pd.DataFrame([row("top movement", [0, 0, 1, 0]), row("first-order", [1, 0, 1, 0])]))[2:]
+    assert [line.split("|")[3].strip() for line in lines] == ["first-order", "top movement"]
+    assert "| 2.0 | 1.0 | 75.0% | 50.0% | +50.0 (−10.0 to 60.0) | not measured | not measured |" in lines[0]
+
+
+def test_the_page_shows_the_stored_rows() -> None:
+    page = beyond.PAGE.read_text(encoding="utf-8")
+    for lines in (beyond.scores(STORED), beyond.compared(STORED)):
+        assert "\n".join(lines) in page
+    for kept in STORED.to_dict("records"):
+        assert np.frombuffer(kept["by_example"], dtype=np.float32).mean() == pytest.approx(kept["beyond"], abs=1e-6)
+
+
+@pytest.mark.nightly
+def test_a_cell_is_measured_again_as_it_is_stored() -> None:
+    key = ("0.1%", "subj-stories", "top movement")
+    again = pd.DataFrame(beyond.measured(*key)).set_index("measure")["beyond"]
+    kept = STORED[(STORED[beyond.KEY] == list(key)).all(axis=1)].set_index("measure")["beyond"]
+    assert again.to_dict() == pytest.approx(kept.to_dict(), abs=0.01)

@@ -34,10 +34,9 @@ def both(lr: float) -> tuple[Problem, ReferenceLoop]:
         return plain
 
     names = table_of(problem.flat.model).names
-    loop = ReferenceLoop(
+    return problem, ReferenceLoop(
         at(problem.base), at(problem.finetuned), names, train, validation, lr=lr, base_share=0.01, length=20, seed=5
     )
-    return problem, loop
 
 
 def flat(loop: ReferenceLoop, tensors: dict[str, torch.Tensor]) -> torch.Tensor:

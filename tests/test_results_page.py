@@ -1,4 +1,5 @@
-"""Tests that docs/results.md equals its generator's output from the stored studies, without numbers typed by hand."""
+"""Tests that docs/results.md and docs/research/baselines.md equal their generators' output from the stored studies,
+that a generator changes only the text between its marks, and that stored intervals can be recomputed."""
 
 from __future__ import annotations
 
@@ -6,15 +7,21 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from benchmarks.frame import fill
+from docs.research import baselines
+from skillviz.analysis.tables import check as checked
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import list_studies
+from tests.refused import refuses
 from tests.scripts import script
 from tests.studies.fake_study import fake_study
-from tests.studies.fake_tables import OTHERS
+from tests.studies.fake_tables import FAKE_TABLES, OTHERS, SIZES, TASKS, D
 from tests.tables import check
 
 MACHINE = re.compile(r"(?<![\w.`{}])/(?:home|root|tmp|work|usr|mnt|data|Users)\b")
@@ -55,8 +62,7 @@ def section(page: str, title: str) -> str:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_a_result_or_the_command_that_measures_it(name: str, any_page: str) -> None:
     part, command = section(any_page, EXPERIMENTS[name].title), f"`python -m skillviz reproduce {name}"
-    is_measured = "studies/" in part or f"{command} --scale small`: " in part
-    assert is_measured or f"{command}` measures it, in about " in part
+    assert ("studies/" in part or f"{command} --scale small`: " in part) or f"{command}` measures it, in about " in part
 
 
 @pytest.mark.slow
@@ -110,8 +116,7 @@ def test_a_study_has_its_own_words_or_else_its_experiments(
 def test_a_measured_number_among_the_words_is_refused(results: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "words.yaml"
     path.write_text("reasons: {table1: 'The graft has 87.3% only.'}\n")
-    with pytest.raises(BadInput, match="reasons.table1: .* holds a number"):
-        results.read_words(path)
+    refuses(BadInput, "reasons.table1: .* holds a number", results.read_words, path)
 
 
 @pytest.mark.slow
@@ -134,3 +139,134 @@ def test_a_study_without_a_command_gets_its_experiments(results: ModuleType, tmp
     fake_study(tmp_path, "table2", command=None)
     page = results.page(list_studies(Store(tmp_path)), results.read_words())
     assert "studies/table2-small/study.yaml`" in page and "None" not in page
+
+
+SMALL, MIDDLE, LARGE = (round(size * D) for size in SIZES)
+
+
+@pytest.fixture
+def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return invented tables of one task, with LoRA trained on exactly the middle size's number of entries."""
+    made = [FAKE_TABLES[name](("sst2_sentences",), np.random.default_rng(0)) for name in ("scores", "differences")]
+    scores, differences = (checked(frame, name) for frame, name in zip(made, ("scores", "differences"), strict=True))
+    scores.loc[scores["method"] == "lora", "touched"] = float(MIDDLE)
+    return scores, differences
+
+
+def cells(lines: list[str], first: str) -> list[str]:
+    """Return the cells of the only row with this first cell."""
+    (line,) = [line for line in lines if line.startswith(f"| {first} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_each_cell_is_the_tables_number_at_its_size(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    scores, differences = tables
+    above, below, areas = "\n".join(baselines.board(scores, differences)).split("\n\n")
+    above, below = above.split("\n"), below.split("\n")
+    assert cells(areas.split("\n"), "`movement`")[1] and "without the region" in areas
+    own = scores[(scores["task"] == "sst2_sentences") & (scores["metric"] == "accuracy") & (scores["split"] == "test")]
+    row = own[(own["method"] == "graft_movement") & (own["share"] == 0.01)].iloc[0]
+    wanted = f"{100 * row['mean']:.1f} ({100 * row['low']:.1f} to {100 * row['high']:.1f})"
+    assert cells(above, "`movement`")[2] == wanted
+    asked = (
+        (differences["a"] == "graft") & (differences["b"] == "graft_movement") & (differences["metric"] == "accuracy")
+    )
+    row = differences[asked & (differences["task"] == "sst2_sentences") & (differences["share"] == 0.1)].iloc[0]
+    assert cells(below, "`movement`")[3].startswith(f"{100 * row['value']:+.1f}".replace("-", "−"))
+
+
+def test_lora_stands_at_the_size_that_it_trains_alone(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    lines = baselines.board(*tables)
+    for part in (lines[: lines.index("")], lines[lines.index("") + 1 :]):
+        small, middle, large = cells(part, "LoRA")[1:]
+        assert middle and not small and not large
+
+
+def test_lora_is_turned_round(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    scores, differences = tables
+    less = baselines.compared(differences, scores)
+    lora = less[less["method"] == "lora"]
+    asked = (differences["a"] == "lora") & (differences["b"] == "graft") & (differences["metric"] == "accuracy")
+    row = differences[asked & (differences["task"] == "sst2_sentences") & (differences["share"] == 0.01)].iloc[0]
+    assert lora["value"].tolist() == [-row["value"]] and lora["low"].tolist() == [-row["high"]]
+
+
+@pytest.mark.parametrize(("low", "high", "words"), [(0.01, 0.02, "better than"), (-0.02, -0.01, "worse than"),
+                                                    (-0.01, 0.02, "no clear difference from")])  # fmt: skip
+def test_a_verdict_is_what_the_interval_says(
+    tables: tuple[pd.DataFrame, pd.DataFrame], low: float, high: float, words: str
+) -> None:
+    scores, differences = tables
+    planted = differences[(differences["b"] == "graft_random") & (differences["a"] == "graft")]
+    less = baselines.compared(planted.assign(value=(low + high) / 2, low=low, high=high), scores)
+    found = list(baselines.verdicts(scores, less.assign(holds=True)))
+    assert len(found) == len(SIZES) and all(f"is {words} `random`." in line for line in found)
+    found = list(baselines.verdicts(scores, less.assign(holds=False)))
+    mark = "" if low < 0 < high else " †"
+    assert all(f"is {words} `random`{mark}." in line for line in found)
+
+
+@pytest.mark.nightly
+def test_the_page_holds_what_is_stored(tmp_path: Path) -> None:
+    page = tmp_path / "baselines.md"
+    stored = baselines.PAGE.read_text(encoding="utf-8")
+    page.write_text(stored.replace("points", "pints"), encoding="utf-8")
+    assert baselines.write(page=page) == ["baselines-minilm"]
+    assert page.read_text(encoding="utf-8").count("points") >= 3 * 3
+    page.write_text(stored, encoding="utf-8")
+    baselines.write(page=page)
+    assert page.read_text(encoding="utf-8") == stored
+
+
+PAGE = "Above.\n\n<!-- one: written by it -->\nold\nolder\n<!-- end of one -->\n\nBelow.\n"
+
+
+def test_only_what_is_between_the_marks_changes(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    fill(page, {"one": ["new", "line"]}, "it")
+    assert page.read_text() == PAGE.replace("old\nolder", "new\nline")
+    fill(page, {"one": ["new", "line"]}, "it")
+    assert page.read_text() == PAGE.replace("old\nolder", "new\nline")
+
+
+@pytest.mark.parametrize("name", ["two", "three"])
+def test_a_page_without_the_mark_is_left_as_it_is(tmp_path: Path, name: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE + "<!-- three: written by it -->\n")
+    before = page.read_text()
+    with pytest.raises(BadInput, match=rf"page.md has no marks for '{name}'. Add <!-- {name}: written by it -->"):
+        fill(page, {"one": ["new"], name: ["new"]}, "it")
+    assert page.read_text() == before
+
+
+@pytest.fixture(scope="module")
+def numbers() -> ModuleType:
+    return script("docs/make_numbers.py")
+
+
+def table(name: str) -> pd.DataFrame:
+    return checked(FAKE_TABLES[name](TASKS, np.random.default_rng(0)), name)
+
+
+@pytest.mark.parametrize("name", ["scores", "differences", "recovered", "stages", "overlap"])
+def test_intervals_follow_and_every_other_number_stays(numbers: ModuleType, name: str) -> None:
+    stored = table(name)
+    ends = [column for column in stored if numbers.follows(column) and stored[column].dtype.kind == "f"]
+    made = stored.assign(**{column: stored[column] + 1 for column in ends}).sample(frac=1, random_state=0)
+    found, missing = numbers.renewed(stored, made.reset_index(drop=True), name)
+    assert missing == 0
+    rest = [column for column in stored if column not in ends]
+    pd.testing.assert_frame_equal(found[rest], stored[rest])
+    pd.testing.assert_frame_equal(found[ends], stored[ends] + 1)
+
+
+def test_a_row_of_other_numbers_keeps_its_own_interval(numbers: ModuleType) -> None:
+    """If one of three seeds is missing in the store, a mean of two must not give its interval to the mean of three."""
+    stored = table("scores")
+    made = stored.assign(low=0.0, high=1.0)
+    made.loc[3, "mean"] += 1e-6
+    made = made.drop(index=5)
+    found, missing = numbers.renewed(stored, made.reset_index(drop=True), "scores")
+    assert missing == 2
+    assert found.loc[[3, 5], "low"].equals(stored.loc[[3, 5], "low"]) and (found["low"].drop([3, 5]) == 0.0).all()

@@ -1,4 +1,5 @@
-"""Tests that the project's documents agree with the code: pins, commands, and every name that a guide mentions."""
+"""Tests that the project's documents agree with the code: pins and `make raise`, commands, and every name that a guide
+mentions; and that every error is a complete sentence."""
 
 from __future__ import annotations
 
@@ -11,16 +12,19 @@ import tomllib
 from collections import Counter
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from skillviz.analysis.null_measures import SHARED_ERRORS, SHARED_PROBABILITY, beyond_of_runs, by_measure
+from skillviz.errors import MOST_LETTERS, BadInput, CorruptRun, visible
 from skillviz.runs.record import GainNote
 from skillviz.runs.store import Store
 from skillviz.show.beyond import of_other_models
+from tests.scripts import script
 from tests.small_world import opening_run
-from tests.tables import check
+from tests.tables import check, equal
 from tests.test_arrows import FILES, PROJECT, imports_of
 
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([0-9][A-Za-z0-9.]*)$")
@@ -71,8 +75,7 @@ def present(distribution: str) -> bool:
 
 
 def test_nothing_is_pinned_twice() -> None:
-    every = [pin for name in PINNED for pin in pins(name)]
-    assert [pin for pin, times in Counter(every).items() if times > 1] == []
+    assert [pin for pin, times in Counter([pin for name in PINNED for pin in pins(name)]).items() if times > 1] == []
     assert "-c deploy/constraints.txt" in text("requirements.txt")
     assert "-r ../requirements.txt" in text("deploy/requirements-dev.txt")
 
@@ -189,9 +192,11 @@ def test_a_name_that_is_gone_is_noticed(code: str) -> None:
 LINK = re.compile(r'\]\(([^()\s]+)\)|(?:href|src)="([^"]+)"')
 
 
-def papers() -> list[str]:
-    found = [f for folder in (".", "docs", "docs/research", "benchmarks") for f in (PROJECT / folder).glob("*.md")]
-    return sorted(file.relative_to(PROJECT).as_posix() for file in found)
+PAPERS = sorted(
+    file.relative_to(PROJECT).as_posix()
+    for folder in (".", "docs", "docs/research", "benchmarks")
+    for file in (PROJECT / folder).glob("*.md")
+)
 
 
 def anchors(markdown: str) -> set[str]:
@@ -214,7 +219,7 @@ def dead_links(name: str, markdown: str) -> list[str]:
     return dead
 
 
-@pytest.mark.parametrize("name", papers())
+@pytest.mark.parametrize("name", PAPERS)
 def test_links_of_the_papers_lead_somewhere(name: str) -> None:
     assert dead_links(name, text(name)) == []
 
@@ -258,8 +263,10 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
     measures = by_measure(opening_run()).set_index("measure")
     shared, errors = (measures.loc[one] for one in (SHARED_PROBABILITY, SHARED_ERRORS))
     others = [json.loads(path.read_text(encoding="utf-8")) for path in (PROJECT / "cached_runs").glob("*/run.json")]
-    others = [one for one in others if searched_as(one) == searched_as(record) and one["spec"]["seed"] > 0]
-    others.sort(key=lambda one: one["spec"]["seed"])
+    others = sorted(
+        (one for one in others if searched_as(one) == searched_as(record) and one["spec"]["seed"] > 0),
+        key=lambda one: one["spec"]["seed"],
+    )
     tests, nulls = ([of(one) for one in others] for of in (
         lambda one: one["metrics"]["test"], lambda one: one["nulls"][0]["states"]["test"],
     ))  # fmt: skip
@@ -283,8 +290,9 @@ def test_the_readme_s_finding_is_that_of_the_stored_run() -> None:
 
 def test_the_readme_s_margin_over_fine_tuned_models_is_that_of_the_stored_runs() -> None:
     store = Store(PROJECT / "cached_runs")
-    models = of_other_models(opening_run().record, (run.record for run in store.list()))
-    models = sorted(models, key=lambda one: one.spec.finetuned)
+    models = sorted(
+        of_other_models(opening_run().record, (run.record for run in store.list())), key=lambda one: one.spec.finetuned
+    )
     pooled = beyond_of_runs([opening_run(), *(store.open(one.run_id) for one in models)], "test")["accuracy"]
     states = [one.metrics["test"].states for one in models]
     shares = [percent(one.metrics["test"].recovered) for one in models]
@@ -308,8 +316,7 @@ def test_the_readme_s_gain_is_that_of_the_stored_run() -> None:
     small, large = sorted((note for note in run.record.gains if note.of == "grafted"), key=lambda note: note.size or 0)
 
     def share(note: GainNote, gain: float | None) -> str:
-        rows = run.curve(gain).query("split == 'test' and metric == 'recovered'").set_index("size")
-        row = rows.loc[note.size]
+        row = run.curve(gain).query("split == 'test' and metric == 'recovered'").set_index("size").loc[note.size]
         ends = f" ({100 * row['low']:.0f}–{100 * row['high']:.0f})" if gain is None else ""
         return f"{100 * row['value']:.0f}%{ends}"
 
@@ -321,8 +328,7 @@ def test_the_readme_s_gain_is_that_of_the_stored_run() -> None:
         f"bring back {share(large, None)}", f"it is {share(small, None)}",
         f"{100 * null.value:.0f}% ({100 * null.low:.0f} to {100 * null.high:.0f}) of shuffled".replace("-", "−"),
     ))  # fmt: skip
-    words = f"bring back {share(small, 1.0)}, and {share(small, None)} at {small.gain:.1f}"
-    check(text("docs/own-pair.md"), (words,))
+    check(text("docs/own-pair.md"), (f"bring back {share(small, 1.0)}, and {share(small, None)} at {small.gain:.1f}",))
 
 
 def searched_as(record: dict[str, Any]) -> list[Any]:
@@ -344,3 +350,75 @@ def test_no_path_of_a_machine_stands_in_the_project() -> None:
         path = PROJECT / name
         if name and path.suffix in (".py", ".md", ".toml", ".json", ".yaml", ".txt", "") and path.is_file():
             assert not re.search(OF_A_MACHINE, path.read_text(encoding="utf-8", errors="replace")), name
+
+
+@pytest.fixture(scope="module")
+def program() -> ModuleType:
+    return script("deploy/raise_versions.py")
+
+
+@pytest.fixture
+def files(program: ModuleType) -> dict[str, str]:
+    names = (*program.REQUIREMENTS, program.CONSTRAINTS, *program.NAMED)
+    return {name: (PROJECT / name).read_text(encoding="utf-8") for name in names}
+
+
+def resolved(program: ModuleType, files: dict[str, str], *names: str) -> str:
+    """Return the resolver's output if nothing is newer: every pin of these files."""
+    return "".join(f"{name}=={version}\n" for file in names for name, version in program.pins(files[file]).items())
+
+
+def test_with_nothing_newer_every_file_stays(program: ModuleType, files: dict[str, str]) -> None:
+    of_app = resolved(program, files, *program.REQUIREMENTS[:-1], program.CONSTRAINTS)
+    changed = program.raised(files, of_app, resolved(program, files, program.OF_TOOLS))
+    constraints = changed.pop(program.CONSTRAINTS)
+    assert changed == {name: files[name] for name in changed}
+    assert program.pins(constraints) == program.pins(files[program.CONSTRAINTS])
+
+
+def test_a_newer_version_is_written_wherever_it_is_named(program: ModuleType, files: dict[str, str]) -> None:
+    of_app = resolved(program, files, *program.REQUIREMENTS[:-1], program.CONSTRAINTS)
+    old = program.pins(files["requirements.txt"])["torch"]
+    changed = program.raised(
+        files, of_app.replace(f"torch=={old}", "torch==99.0") + "brought-along==1\n",
+        resolved(program, files, program.OF_TOOLS).replace("uv==", "uv==9"),
+    )  # fmt: skip
+    for name in ("requirements.txt", *program.NAMED):
+        assert changed[name] == files[name].replace(f"torch=={old}", "torch==99.0") != files[name]
+    assert "\nuv==9" in changed[program.OF_TOOLS] and "brought-along==1\n" in changed[program.CONSTRAINTS]
+    assert "torch==" not in changed[program.CONSTRAINTS], "what is required directly is pinned once"
+    with pytest.raises(KeyError):
+        program.raised(files, "torch==99.0\n", "")
+
+
+def test_only_what_is_asked_for_is_free(program: ModuleType) -> None:
+    text = "# a comment\n-c constraints.txt\ntorch==2.1\nPyYAML==6.0\n"
+    assert program.asked(text, []) == "torch\nPyYAML\n" and program.asked(text, ["pyyaml"]) == "torch==2.1\nPyYAML\n"
+
+
+def test_the_makefile_runs_it_before_lock_and_tests() -> None:
+    words = ["make", "-n", "-o", ".venv-tools/bin", "raise", "ONLY=plotly"]
+    steps = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    order = ("deploy/raise_versions.py", "--only plotly", "deploy/requirements.lock", ".venv-raised", "pytest")
+    assert re.search(".*".join(map(re.escape, order)), steps, re.DOTALL), steps
+
+
+@pytest.mark.parametrize("kind", [BadInput, CorruptRun])
+def test_what_is_quoted_whole_is_shortened_and_its_advice_stays(kind: type[Exception]) -> None:
+    error = kind(f"'{'x' * 900_000}' is no size; give a share such as 1%.")
+    assert len(str(error)) < MOST_LETTERS + 50
+    assert "'xxx" in str(error) and str(error).endswith("is no size; give a share such as 1%.")
+    assert str(kind("short.").args[0]) == "short."
+
+
+test_an_error_is_one_line_of_visible_letters = equal({
+    "a library's words of several lines": (
+        lambda: BadInput("a file cannot be read (no thrift:\n  bad data\n).").args[0],
+        "a file cannot be read (no thrift: bad data ).",
+    ),
+    "control characters": (
+        lambda: BadInput("'\x1b[8mhidden\x07\u202e' is no size.").args[0],
+        "'\\x1b[8mhidden\\x07\\u202e' is no size.",
+    ),
+    "letters of other scripts": (lambda: visible("a\tb\nc é 日本"), "a\tb\nc é 日本"),
+})  # fmt: skip

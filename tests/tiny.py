@@ -185,8 +185,7 @@ def _move(model: PreTrainedModel, seed: int, embeddings: bool) -> None:
     draw = torch.Generator().manual_seed(seed)
     for parameter in _blocks(model, embeddings):
         change = 0.1 * torch.randn(parameter.shape, generator=draw)
-        moved = torch.rand(parameter.shape, generator=draw) < 0.5
-        parameter.data.add_(torch.where(moved, change, torch.zeros(())))
+        parameter.data.add_(torch.where(torch.rand(parameter.shape, generator=draw) < 0.5, change, torch.zeros(())))
 
 
 def _train(model: PreTrainedModel, tokenizer: Any, readout: str, steps: int, labels: int, seed: int) -> None:
@@ -201,8 +200,7 @@ def _train(model: PreTrainedModel, tokenizer: Any, readout: str, steps: int, lab
     wanted = torch.tensor([row["label"] for row in rows])
     heads = [p for n, p in model.named_parameters() if n.startswith(("classifier.", "pre_classifier.", "score."))]
     trained = _blocks(model, embeddings=False) + heads
-    rate = 5e-3 if readout == "prompt" else 1e-2
-    optimizer = torch.optim.AdamW(trained, lr=rate, weight_decay=0)
+    optimizer = torch.optim.AdamW(trained, lr=(5e-3 if readout == "prompt" else 1e-2), weight_decay=0)
     answers = [tokenizer(" " + w, add_special_tokens=False)["input_ids"][-1] for w in LABEL_WORDS[:labels]]
     places = (batch == tokenizer.mask_token_id).int().argmax(1) if readout == "prompt" else lengths - 1
     for part in torch.arange(len(rows)).split(32):

@@ -1,7 +1,5 @@
 """Tests of methods as points: the touched share, differences as "method − graft", sizes and several studies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -69,8 +67,9 @@ def test_the_pre_trained_model_has_the_fine_tuned_models_head(scores: pd.DataFra
     for read in (selected, every):
         alone, beside = (of_method(read(frame), "pretrained") for frame in (scores, both))
         assert len(alone) and sorted(beside["value"]) == sorted(alone["value"])
-    only = pd.concat([of_lora, scores[scores["method"] != "pretrained"]], ignore_index=True)
-    assert "pretrained" in set(selected(only)["method"]), "the only base there is stays"
+    assert "pretrained" in set(
+        selected(pd.concat([of_lora, scores[scores["method"] != "pretrained"]], ignore_index=True))["method"]
+    ), "the only base there is stays"
 
 
 def test_differences_are_turned_to_method_less_graft(differences: pd.DataFrame) -> None:
@@ -137,13 +136,12 @@ def test_a_graft_of_another_recipe_or_localizer_is_a_line_of_its_own(
 
 def test_transfer_goes_to_the_tasks_that_were_not_trained_on(scores: pd.DataFrame) -> None:
     assert method_points.other_tasks(scores, SELECTION) == ["cr", "yelp_reviews"]
-    assert method_points.scored_metric(scores, TASK) == "accuracy"
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "exact_match"])
-def test_the_metric_of_a_task_is_its_own(metric: str) -> None:
+def test_the_metric_of_a_task_is_its_own(scores: pd.DataFrame, metric: str) -> None:
     frame = pd.DataFrame({"task": "t", "mean": 0.5, "metric": [*panels(metric), "agreement", "recovered"]})
-    assert method_points.scored_metric(frame, "t") == metric
+    assert [method_points.scored_metric(*of) for of in ((frame, "t"), (scores, TASK))] == [metric, "accuracy"]
 
 
 @pytest.mark.parametrize("read", [selected, every])
@@ -172,13 +170,18 @@ RANKS = {"rank 1, last 1 matrix": 0.001, "rank 1": 0.008, "rank 4": 0.11}
 
 def with_ranks(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the scores with LoRA of three sizes in place of one."""
-    more = [of_method(scores, "lora", variant=way, touched=touched * D) for way, touched in RANKS.items()]
-    return pd.concat([scores[scores["method"] != "lora"], *more])
+    return pd.concat(
+        [
+            scores[scores["method"] != "lora"],
+            *[of_method(scores, "lora", variant=way, touched=touched * D) for way, touched in RANKS.items()],
+        ]
+    )
 
 
 def test_lora_of_every_size_is_a_point(scores: pd.DataFrame) -> None:
-    lora = of_method(selected(with_ranks(scores)), "lora").query("metric == 'accuracy'")
-    assert sorted(lora["touched"]) == pytest.approx(list(RANKS.values()))
+    assert sorted(
+        of_method(selected(with_ranks(scores)), "lora").query("metric == 'accuracy'")["touched"]
+    ) == pytest.approx(list(RANKS.values()))
 
 
 @pytest.mark.parametrize(("share", "way"), list(zip(SIZES, RANKS, strict=True)))
@@ -187,8 +190,7 @@ def test_a_graft_is_compared_with_the_lora_of_its_size(
 ) -> None:
     less, values = differences["a"] == "lora", dict(zip(RANKS, (0.1, 0.2, 0.3), strict=True))
     compared = [differences[less].assign(variant=name, value=value) for name, value in values.items()]
-    rows = against(pd.concat([differences[~less], *compared]), share, with_ranks(scores))
-    lora = of_method(rows, "lora")
+    lora = of_method(against(pd.concat([differences[~less], *compared]), share, with_ranks(scores)), "lora")
     assert len(lora) == lora["metric"].nunique() and (lora["value"] == values[way]).all()
 
 

@@ -1,7 +1,5 @@
 """Tests of recovery and necessity: the sizes at which each crosses one half, and the curves they are read from."""
 
-from __future__ import annotations
-
 import re
 from math import inf
 from pathlib import Path
@@ -47,9 +45,7 @@ def curve(values: tuple[float, ...], half: float = 0.1, seed: int = 0, **more: o
 
 def crossing(values: tuple[float, ...], half: float = 0.1, level: float = HALF) -> GainSize:
     """Return the size at which a curve of grafts reaches the level."""
-    found = gain_size(restored_and_left(curve(values, half), pd.DataFrame()), "grafted", level)
-    assert found is not None
-    return found
+    return gain_size(restored_and_left(curve(values, half), pd.DataFrame()), "grafted", level)
 
 
 BY_HAND = restored_and_left(curve((0.1, 0.4, 0.8, 1.0)), curve((1.0, 0.9, 0.7, 0.1)))
@@ -60,7 +56,6 @@ NOUGHT, ENDLESS = (GainSize(end, 0.0, inf, 0.001, 0.1) for end in (0.0, inf))
 
 def test_the_sizes_of_a_curve_worked_by_hand() -> None:
     """A quarter of the decade from 0.4 to 0.8; the share lost is 0.3 at 1% and 0.9 at 10%."""
-    assert RESTORED is not None and LOST is not None
     ends = [[found.share, found.low, found.high] for found in (RESTORED, LOST)]
     powers = np.array([[-3 + 1 / 4, -3, -3 + 1 / 2], [-2 + 1 / 3, -2 + 1 / 6, -2 + 1 / 2]])
     np.testing.assert_allclose(ends, 10**powers, rtol=1e-6)
@@ -99,21 +94,25 @@ def test_the_crossing_is_where_a_fine_grid_sees_it(level: float, values: list[fl
 
 def test_seeds_are_put_together_and_missing_gains_left_out() -> None:
     seeds = pd.concat([curve((0.1, 0.4, 0.8, 1.0), seed=0), curve((0.2, 0.6, 0.8, np.nan), seed=1)])
-    points = restored_and_left(seeds, pd.DataFrame())[["value", "seeds"]].to_numpy()
-    np.testing.assert_allclose(points, [[0.15, 2], [0.5, 2], [0.8, 2], [1.0, 1]])
+    np.testing.assert_allclose(
+        restored_and_left(seeds, pd.DataFrame())[["value", "seeds"]].to_numpy(),
+        [[0.15, 2], [0.5, 2], [0.8, 2], [1.0, 1]],
+    )
 
 
 def test_areas_are_over_the_sizes_in_common_and_as_wide_as_errors_that_agree_allow() -> None:
     points = given_and_cost(restored_and_left(curve((0.1, 0.4, 0.8, 1.0)), curve((1.0, 0.9, 0.7, 0.1), 0.05)))
     short = curve((0.0, 0.2, 0.6, 0.0))[1:3]
     found = areas({**points, "short": short, "one": short[:1]})
-    ends = found.loc[["given", "cost"], ["value", "low", "high"]]
-    np.testing.assert_allclose(ends, [[0.6, 0.5, 0.7], [0.2, 0.15, 0.25]])  # sizes 0.1% to 1%
+    np.testing.assert_allclose(
+        found.loc[["given", "cost"], ["value", "low", "high"]], [[0.6, 0.5, 0.7], [0.2, 0.15, 0.25]]
+    )  # sizes 0.1% to 1%
     assert (found["smallest"].unique(), found["largest"].unique()) == (SHARES[1], SHARES[2])
     assert np.isnan(found.loc["one", "value"]) and found["sizes"].tolist() == [4, 4, 2, 1]
     assert areas({"given": points["given"]}).loc["given", "value"] == pytest.approx((0.25 + 0.6 + 0.9) / 3)
-    apart = areas({"low": curve((0.1, 0.2, 0, 0))[:2], "high": curve((0, 0, 0.1, 0.2))[2:]})
-    assert apart["value"].isna().all(), "no size in common"
+    assert areas({"low": curve((0.1, 0.2, 0, 0))[:2], "high": curve((0, 0, 0.1, 0.2))[2:]})["value"].isna().all(), (
+        "no size in common"
+    )
     # Independent errors: the joint interval contains the mean in 95% of draws.
     drawn, half = np.random.default_rng(0).normal(0, 0.1, (200, 4)), 1.96 * 0.1
     assert np.mean([abs(areas({0: curve(tuple(errors), half)})["value"][0]) <= half for errors in drawn]) >= 0.95
@@ -139,8 +138,9 @@ def test_a_run_without_the_table_offers_its_main_size(tmp_path: Path) -> None:
     assert "complement.parquet" not in run.files and left["size"].tolist() == [run.record.size]
     z = {s: p.filter(like="logit_").to_numpy(float) for s, p in rows.groupby("state")}
     labels = rows[rows["state"] == "finetuned"]["label"].to_numpy()
-    wanted = recovered_gain(z["complement"], z["pretrained"], z["finetuned"], labels, "accuracy")
-    assert left[["value", "low", "high"]].iloc[0].tolist() == pytest.approx(wanted[:3])
+    assert left[["value", "low", "high"]].iloc[0].tolist() == pytest.approx(
+        recovered_gain(z["complement"], z["pretrained"], z["finetuned"], labels, "accuracy")[:3]
+    )
     assert left["value"].iloc[0] != run.record.metrics["test"].recovered.value, "the graft's would pass"
     exhibit = necessity(run.curve().query("split == 'test'"), left, ("stagewise", "fitted gain"), "light")
     assert "stagewise (fitted gain)" in exhibit.title and set(exhibit.table["state"]) == {"grafted", "complement"}
@@ -195,6 +195,5 @@ def test_mixed_data_are_refused(column: str, other: str) -> None:
 
 
 def test_settings_are_lines_of_their_own_and_none_are_the_usual_ones() -> None:
-    curve = pd.concat([rows([0.7, 0.8]), rows([0.9]).assign(settings="batch size 1024")])
-    points = by_size(curve, "accuracy")
+    points = by_size(pd.concat([rows([0.7, 0.8]), rows([0.9]).assign(settings="batch size 1024")]), "accuracy")
     assert list(zip(points["settings"], points["seeds"], strict=True)) == [("", 2), ("batch size 1024", 1)]

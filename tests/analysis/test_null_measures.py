@@ -1,7 +1,5 @@
 """Tests of measures that separate a graft from its nulls: each against loops, and the table against a stored run."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -65,8 +63,11 @@ def test_accuracy_and_loss_are_those_that_the_run_stores() -> None:
     found, note = by_measure(run).set_index("measure"), run.record.null("test")
     assert note is not None and set(found.index) == set(MEASURES)
     stored = [note.beyond["test"][metric] for metric in ("accuracy", "nll")]
-    wanted = [[one.value, one.low, one.high] for one in stored]
-    np.testing.assert_allclose(found.loc[["accuracy", "NLL"], ["beyond", "low", "high"]], wanted, atol=1e-6)
+    np.testing.assert_allclose(
+        found.loc[["accuracy", "NLL"], ["beyond", "low", "high"]],
+        [[one.value, one.low, one.high] for one in stored],
+        atol=1e-6,
+    )
     assert (found["draws"] == note.draws).all() and found.loc["shared errors", "examples"] < found["examples"].max()
     error = (found["high"] - found["low"]) / (2 * 1.959964)
     assert found["standard_errors"].tolist() == pytest.approx((found["beyond"] / error).tolist())

@@ -1,9 +1,5 @@
 """Tests of the overlap between regions of several tasks, computed by hand on small regions."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,12 +8,11 @@ from skillviz.analysis.overlaps import isolation, overlap
 from skillviz.core.region import Region
 from skillviz.core.stability import stability
 from skillviz.tasks.readable_names import family, relation
-
-SHAPES = {"w": (10, 10)}
+from tests.core.by_hand import by_hand
 
 
 def region(*entries: int) -> Region:
-    return Region.from_flat(np.array(entries), SHAPES)
+    return Region.from_flat(np.array(entries), {"w": (10, 10)})
 
 
 REGIONS = {
@@ -38,14 +33,13 @@ def by_relation(regions: dict[str, dict[int, Region]]) -> pd.DataFrame:
     return isolation(regions).set_index(["kind", "relation"])
 
 
-@pytest.mark.parametrize(
-    ("read", "names", "wanted"),
-    [(family, ["sst2_sentences"], "sentiment"), (family, ["uci_yelp"], "sentiment"), (family, ["my_own"], "my_own"),
-     (relation, ["qnli", "qnli"], "same"), (relation, ["qnli", "mnli"], "related"),
-     (relation, ["qqp", "ag_news"], "unrelated")],
+test_families_and_relations = by_hand(
+    ("sentences", "sentiment", family, "sst2_sentences"), ("reviews", "sentiment", family, "uci_yelp"),
+    ("a task of its own", "my_own", family, "my_own"), ("a task and itself", "same", relation, "qnli", "qnli"),
+    ("two of a family", "related", relation, "qnli", "mnli"),
+    ("two families", "unrelated", relation, "qqp", "ag_news"),
+    ("a pair in the table", "related", lambda: by_pair(REGIONS)["relation"][("mr", "cr", "overlap")]),
 )  # fmt: skip
-def test_families_and_relations(read: Callable[..., str], names: list[str], wanted: str) -> None:
-    assert read(*names) == wanted
 
 
 # The jackknife leaves out one region with all its pairs; there are three regions of ten entries.
@@ -75,10 +69,6 @@ def test_overlap_is_asymmetric_and_over_all_pairs_of_seeds(
     regions: dict[str, dict[int, Region]], place: tuple[str, str, str], wanted: dict[str, float]
 ) -> None:
     assert by_pair(regions).loc[place, list(wanted)].to_dict() == pytest.approx(wanted, nan_ok=True)
-
-
-def test_a_pair_of_tasks_has_its_relation() -> None:
-    assert by_pair(REGIONS)["relation"][("mr", "cr", "overlap")] == "related"
 
 
 def test_related_less_unrelated_is_taken_within_each_seed() -> None:
@@ -128,8 +118,11 @@ def test_a_mask_seed_is_left_out_in_all_tasks_at_once() -> None:
     """The interval of "related − unrelated" is made from the differences without each seed."""
     name, gaps = ("overlap", "related - unrelated"), []
     for left in range(3):
-        kept = {task: {seed: own[seed] for seed in own if seed != left} for task, own in WITH_A_THIRD.items()}
-        gaps.append(by_relation(kept).loc[name, "value"])
+        gaps.append(
+            by_relation(
+                {task: {seed: own[seed] for seed in own if seed != left} for task, own in WITH_A_THIRD.items()}
+            ).loc[name, "value"]
+        )
     half = 4.3027 * np.sqrt(2 * np.var(gaps))
     row = by_relation(WITH_A_THIRD).loc[name]
     assert (row["low"], row["high"]) == pytest.approx((row["value"] - half, row["value"] + half), rel=1e-4)
@@ -138,15 +131,16 @@ def test_a_mask_seed_is_left_out_in_all_tasks_at_once() -> None:
 def test_of_seeds_that_not_every_task_has_the_common_ones_are_taken() -> None:
     """One task lacks a seed: pairs of tasks keep all their regions, and summaries over tasks use seeds 0 and 2."""
     uneven = {**WITH_A_THIRD, "snli": {0: region(20, 21), 2: region(30, 20)}}
-    even = {task: {0: own[0], 2: own[2]} for task, own in uneven.items()}
-    pd.testing.assert_frame_equal(isolation(uneven), isolation(even))
-    pairs = [("mr", "snli", "overlap"), ("mr", "cr", "overlap")]
-    assert by_pair(uneven).loc[pairs, "seeds"].tolist() == [2, 3]
+    pd.testing.assert_frame_equal(
+        isolation(uneven), isolation({task: {0: own[0], 2: own[2]} for task, own in uneven.items()})
+    )
+    assert by_pair(uneven).loc[[("mr", "snli", "overlap"), ("mr", "cr", "overlap")], "seeds"].tolist() == [2, 3]
 
 
 def test_without_a_common_seed_there_is_no_interval() -> None:
-    places = enumerate(REGIONS.items())
-    apart = {task: {seed + 10 * place: one for seed, one in own.items()} for place, (task, own) in places}
+    apart = {
+        task: {seed + 10 * place: one for seed, one in own.items()} for place, (task, own) in enumerate(REGIONS.items())
+    }
     apart["snli"].pop(21)
     rows = isolation(apart)
     assert rows["low"].isna().all() and rows["value"].notna().all()

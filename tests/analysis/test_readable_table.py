@@ -1,7 +1,5 @@
 """Tests of readable tables: whole rows in a pipe, the main columns on a terminal, and the other output formats."""
 
-from __future__ import annotations
-
 import io
 import re
 from contextlib import redirect_stdout
@@ -16,10 +14,9 @@ from rich.cells import cell_len
 from skillviz.analysis.readable_table import as_stored, html, latex, markdown, readable, stored_heading, tab_separated
 from skillviz.analysis.tables import TABLES, check, csv_text
 from skillviz.commands.output import print_table
+from tests.core.by_hand import by_hand
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 from tests.tiers import first, in_the_night
-
-WIDE = 10_000
 
 
 class Terminal(io.StringIO):
@@ -40,32 +37,36 @@ def shown(frame: pd.DataFrame, title: str, monkeypatch: pytest.MonkeyPatch) -> s
 
 def scores(**changes: object) -> pd.DataFrame:
     """Return two rows of a table of scores: a share and a value in nats."""
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "base": "b", "id_task": "one", "task": "one", "method": ["graft", "ft"], "size": [106467.0, np.nan],
             "share": [0.0099999, np.nan], "metric": ["accuracy", "nll"], "mean": [0.82512, 0.49712],
             "sd": [0.01, np.nan], "low": [0.79349, 0.4], "high": [0.8533, 0.6], "seeds": [3, 1],
         }
-    )  # fmt: skip
-    return frame.assign(**changes)
+    ).assign(**changes)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_pipe_gets_every_row_and_column_on_a_line_of_its_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     frame = check(FAKE_TABLES[name](tuple(TASKS), np.random.default_rng(0)), name)
     print_table("title", frame)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == tab_separated(frame) and len(lines) == 1 + len(frame)
-    assert lines[0].split("\t") == list(frame.columns)
-    assert {line.count("\t") for line in lines} == {len(frame.columns) - 1}
+    heading, *rows = lines = capsys.readouterr().out.splitlines()
+    assert lines == tab_separated(frame) and heading.split("\t") == list(frame.columns)
+    assert [row.count("\t") for row in rows] == [len(frame.columns) - 1] * len(frame)
 
 
-def test_numbers_in_a_pipe_are_as_stored_to_six_digits() -> None:
-    frame = pd.DataFrame(
-        {"mean": [0.123456789, float("nan")], "size": [10646784.0, 12.5], "n": [1821, 2], "is": [True, False],
-         "text": ["a\tb\nc", ""]}
-    )  # fmt: skip
-    assert tab_separated(frame)[1:] == ["0.123457\t10646784\t1821\tTrue\ta b c", "\t12.5\t2\tFalse\t"]
+test_numbers_and_headings_are_written_so = by_hand(
+    ("numbers in a pipe are as stored to six digits",
+     ["mean\tsize\tn\tis\ttext", "0.123457\t10646784\t1821\tTrue\ta b c", "\t12.5\t2\tFalse\t"],
+     tab_separated, pd.DataFrame({"mean": [0.123456789, np.nan], "size": [10646784.0, 12.5], "n": [1821, 2],
+                                  "is": [True, False], "text": ["a\tb\nc", ""]})),
+    ("several tasks of a cell are joined", "tasks\na + b\n", csv_text, pd.DataFrame({"tasks": [("a", "b")]})),
+    *((f"the heading of {column[0]}", heading, stored_heading, *column) for column, heading in (
+        (("layer",), "layer"), (("share",), "region size, share"), (("size",), "region size, entries"),
+        (("seconds",), "seconds"), (("value",), "value"), (("ece",), "ECE, share"),
+        (("ece_less_ft",), "ECE less fine-tuned"), (("share", "composition"), "share of region"),
+    )),
+)  # fmt: skip
 
 
 def test_a_second_table_in_a_pipe_stands_under_its_title(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,8 +84,9 @@ def test_what_is_read_first_stands_in_the_table_and_the_rest_above() -> None:
         ("ft", "", "", "NLL, nats", "0.497 (0.400–0.600)", "1"),
     )
     assert found.shared == "All rows: base model b, task one; not shown: sd over seeds."
-    firsts = [readable(scores(), keep=("base",)).headings[0], readable(scores().iloc[:1]).headings[0]]
-    assert firsts == ["base model"] * 2  # a single row has no shared values
+    assert [readable(scores(), keep=("base",)).headings[0], readable(scores().iloc[:1]).headings[0]] == [
+        "base model"
+    ] * 2  # a single row has no shared values
     apart = readable(scores(task=["one", "two"]))
     assert apart.headings[:2] == ("task", "method") and "trained on one" in apart.shared
 
@@ -118,7 +120,7 @@ def test_rows_of_a_task_come_together_where_the_table_is_too_wide() -> None:
     parts = [scores(id_task=task, task=task) for task in ("one", "two", "one", "two")]
     whole, few = readable(pd.concat(parts, ignore_index=True)), readable(scores(task=["one", "two"]))
     found = [(name, "task" in part.names, len(part.rows)) for name, part in whole.parts(40)]
-    assert found == [("one", False, 4), ("two", False, 4)] and whole.parts(WIDE) == [("", whole)]
+    assert found == [("one", False, 4), ("two", False, 4)] and whole.parts(10_000) == [("", whole)]
     assert few.parts(10) == [("", few)]  # one table for each row would not help
 
 
@@ -170,33 +172,19 @@ def test_numbers_of_a_frame_stay_as_they_are() -> None:
     assert (table.headings, table.rows) == (("loss_1", "size", "is"), (("0.1235", "10,646", "yes"), ("n/a", "3", "no")))
 
 
-@pytest.mark.parametrize(
-    ("column", "heading"),
-    [
-        (("layer",), "layer"), (("share",), "region size, share"), (("size",), "region size, entries"),
-        (("seconds",), "seconds"), (("value",), "value"), (("ece",), "ECE, share"),
-        (("ece_less_ft",), "ECE less fine-tuned"), (("share", "composition"), "share of region"),
-    ],
-)  # fmt: skip
-def test_a_heading_of_stored_numbers_has_their_unit(column: tuple[str, ...], heading: str) -> None:
-    assert stored_heading(*column) == heading
-
-
 @settings(deadline=None)
 @given(st.lists(st.floats(allow_nan=False), min_size=1))
 def test_numbers_come_back_to_the_bit(numbers: list[float]) -> None:
-    again = pd.read_csv(io.StringIO(csv_text(pd.DataFrame({"value": numbers}))))
-    assert np.array_equal(again["value"].to_numpy(float), np.array(numbers))
+    assert np.array_equal(
+        pd.read_csv(io.StringIO(csv_text(pd.DataFrame({"value": numbers}))))["value"].to_numpy(float), np.array(numbers)
+    )
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1"])
 @pytest.mark.parametrize("dtype", ["object", "str", "category"])
 def test_a_formula_is_quoted_in_a_cell_and_in_a_heading(text: str, dtype: str) -> None:
-    table = pd.DataFrame({text: pd.Series([text, "plain", "-0.25"], dtype=dtype)})
-    again = pd.read_csv(io.StringIO(csv_text(table)), dtype=str)
+    again = pd.read_csv(
+        io.StringIO(csv_text(pd.DataFrame({text: pd.Series([text, "plain", "-0.25"], dtype=dtype)}))), dtype=str
+    )
     quoted = "'" + text.replace("\r", "\n")
     assert list(again) == [quoted] and list(again.iloc[:, 0]) == [quoted, "plain", "-0.25"]
-
-
-def test_several_tasks_of_a_cell_are_joined() -> None:
-    assert csv_text(pd.DataFrame({"tasks": [("a", "b")]})) == "tasks\na + b\n"

@@ -1,7 +1,5 @@
 """Tests of slices: each example is in exactly one slice of a column; differences match the examples; losses first."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -119,5 +117,6 @@ def test_columns_are_matched_by_id() -> None:
 def test_what_does_not_fit_is_refused(error: type[Exception], words: str, rows: slice, metric: str) -> None:
     graft = answers(1, 1.0)
     with pytest.raises(error, match=words):
-        columns = class_column(graft.labels, graft.ids, ("a", "b"))
-        slice_differences(graft, graft.take(np.arange(N)[rows]), columns, metric)
+        slice_differences(
+            graft, graft.take(np.arange(N)[rows]), class_column(graft.labels, graft.ids, ("a", "b")), metric
+        )

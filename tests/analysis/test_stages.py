@@ -1,7 +1,5 @@
 """Tests of the stages of continual learning: values and paired changes by hand; a planted change is rejected."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -16,26 +14,27 @@ from skillviz.runs.record import TaskNote
 from tests.refused import refused
 
 TASK = TaskNote(name="a", labels=("no", "yes"))
-OTHER = TaskNote(name="b", labels=("no", "yes"))
 
 
 def told(right: str) -> Answers:
     """Return the answers of a model that is right (1) or wrong (0) on each example; all labels are "yes"."""
     logits = np.array([[0.0, 1.0] if sign == "1" else [1.0, 0.0] for sign in right])
-    ids = np.array([f"test-{number}" for number in range(len(right))], dtype=object)
-    return Answers(ids, np.ones(len(right), np.int64), logits)
-
-
-STAGES = {(1, "a"): told("1111"), (2, "a"): told("1100"), (2, "b"): told("10")}
+    return Answers(
+        np.array([f"test-{number}" for number in range(len(right))], dtype=object),
+        np.ones(len(right), np.int64),
+        logits,
+    )
 
 
 def rows_of(found: dict[tuple[int, str], Answers]) -> pd.DataFrame:
     """Return the rows of these answers, by metric, stage and task."""
-    return stages({"naive": found}, ["a", "b"], {"a": TASK, "b": OTHER}).set_index(["metric", "stage", "task"])
+    return stages(
+        {"naive": found}, ["a", "b"], {name: TaskNote(name=name, labels=("no", "yes")) for name in ("a", "b")}
+    ).set_index(["metric", "stage", "task"])
 
 
 def test_every_task_after_every_stage_with_the_change_since_its_own() -> None:
-    rows = rows_of(STAGES)
+    rows = rows_of({(1, "a"): told("1111"), (2, "a"): told("1100"), (2, "b"): told("10")})
     found = rows.loc["accuracy"]
     later, own = found.loc[(2, "a")], found.loc[(1, "a")]
     assert found["value"].to_dict() == {(1, "a"): 1.0, (2, "a"): 0.5, (2, "b"): 0.5}

@@ -1,10 +1,9 @@
-"""Tests of the declared tables of a study, computed from observations written by hand."""
-
-from __future__ import annotations
+"""Tests of the declared tables of a study, and of tables over runs, by hand."""
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,38 @@ from hypothesis import strategies as st
 from skillviz.analysis.differences import paired, turned_round
 from skillviz.analysis.observations import Observation, once
 from skillviz.analysis.recovered import recovered, without_gain
+from skillviz.analysis.run_tables import (
+    DIFFERENCES,
+    TABLE,
+    differences,
+    joined,
+    sampled,
+    table_of_runs,
+)
 from skillviz.analysis.scores import histogram, score_rows, score_table
-from skillviz.analysis.seeds import Scored, Side, cut, difference_of_differences, difference_over_seeds, mean_over_seeds
+from skillviz.analysis.seeds import (
+    Scored,
+    Side,
+    apart,
+    cut,
+    difference_of_differences,
+    difference_over_seeds,
+    mean_over_seeds,
+)
 from skillviz.analysis.tables import TABLES, check, empty, notes
 from skillviz.core.intervals import Interval, metric_difference, tango, wilson
 from skillviz.core.many_comparisons import p_values
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
+from skillviz.errors import BadInput
 from skillviz.runs.record import TaskNote
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
 from skillviz.show.comparisons import known_of
+from tests.core.by_hand import by_hand, near
 from tests.core.drawn_predictions import PROPERTY
-from tests.refused import refused
-from tests.studies.tiny_studies import D, seen
+from tests.fake_run import fake_run
+from tests.refused import refused, refuses
+from tests.studies.tiny_study import D, seen
 
 GRAFT = {"localizer": "stagewise", "size": 100.0, "requested_size": "10%"}
 RIGHT = "1111011101"
@@ -55,10 +75,6 @@ test_a_table_that_is_not_as_declared_is_refused = refused(
 )
 
 
-def test_a_sentence_is_noted_once() -> None:
-    assert notes("a", "b", "a")["text"].tolist() == ["a", "b"]
-
-
 def accuracy(*observations: Observation) -> pd.Series:
     """Return the row of accuracy of these observations of one model."""
     return row_of(score_table(list(observations)), metric="accuracy")
@@ -74,22 +90,20 @@ def of_seeds(*values: float, **more: Any) -> list[Observation]:
     return [seen(**GRAFT, seed=seed, values={"accuracy": value}, **more) for seed, value in enumerate(values)]
 
 
-@pytest.mark.parametrize(
-    ("metric", "ends"),
-    [("ece", (0.0, 1.0)), ("nll", (0.0, 1.5)), ("recovered", (-0.5, 1.5)), ("overlap", (0.0, 1.0))],
-)
-def test_ends_are_cut_to_what_the_metric_can_be(metric: str, ends: tuple[float, float]) -> None:
-    assert cut(metric, -0.5, 1.5) == ends and np.isnan(cut(metric, np.nan, np.nan)).all()
-
-
-def test_a_state_that_several_runs_scored_counts_once() -> None:
-    alike = [[seen("ft", right=RIGHT)] * 2, [seen(**GRAFT, values={"accuracy": 0.5}), seen(**GRAFT, right=RIGHT)]]
-    assert [[one.answers is not None for one in once(found)] for found in alike] == [[True], [True]]
-
-
-def test_a_localizer_that_was_asked_for_in_two_ways_has_two_names() -> None:
-    ways = [seen(**GRAFT, right=RIGHT, search_fields={"steps": steps}) for steps in (25, 50)]
-    assert [one.search for one in once(ways)] == [("stagewise", "steps=25"), ("stagewise", "steps=50")]
+test_observations_and_ends_by_hand = by_hand(
+    ("a sentence is noted once", ["a", "b"], lambda: notes("a", "b", "a")["text"].tolist()),
+    *((f"the ends of {metric} are cut to what it can be", ends, cut, metric, -0.5, 1.5) for metric, ends in {
+        "ece": (0.0, 1.0), "nll": (0.0, 1.5), "recovered": (-0.5, 1.5), "overlap": (0.0, 1.0),
+    }.items()),
+    *((f"missing ends of {metric} stay missing", near(np.nan, np.nan), cut, metric, np.nan, np.nan)
+      for metric in ("ece", "nll", "recovered", "overlap")),
+    ("a state that several runs scored counts once", [[True], [True]], lambda: [
+        [one.answers is not None for one in once(found)] for found in
+        ([seen("ft", right=RIGHT)] * 2, [seen(**GRAFT, values={"accuracy": 0.5}), seen(**GRAFT, right=RIGHT)])
+    ]),
+    ("a localizer that was asked for in two ways has two names", [("stagewise", "steps=25"), ("stagewise", "steps=50")],
+     lambda: [one.search for one in once([seen(**GRAFT, right=RIGHT, search_fields={"steps": n}) for n in (25, 50)])]),
+)  # fmt: skip
 
 
 def test_a_difference_of_single_models_has_its_discordant_pairs() -> None:
@@ -135,7 +149,6 @@ def test_a_model_without_a_region_meets_the_graft_of_every_size_with_predictions
     assert sorted(rows["size"]) == [50.0, 100.0] and len(alone) == 1
 
 
-BY_HAND = mean_of_intervals((0.8, 0.9, 0.7), [0.55] * 3, [0.95] * 3)
 OF_MODELS = {("m0", 0): 0.8, ("m0", 1): 0.9, ("m1", 0): 0.6, ("m1", 1): 0.7, ("m2", 0): 0.5}
 ENDS = {"accuracy": (0.77, 0.83)}
 MOVEMENT = {"localizer": "movement", "size": 100.0, "requested_size": "10%", "values": {"accuracy": 0.7}}
@@ -153,7 +166,7 @@ ROWS: dict[str, tuple[Callable[[], pd.Series], dict[str, Any]]] = {
     ),
     "an accuracy is no larger than 1, whatever t says": (
         lambda: accuracy(*of_seeds(0.8, 0.9, 0.7, ends={"accuracy": (0.55, 0.95)})),
-        {"low": pytest.approx(BY_HAND.low), "high": 1.0},
+        {"low": pytest.approx(mean_of_intervals((0.8, 0.9, 0.7), [0.55] * 3, [0.95] * 3).low), "high": 1.0},
     ),
     "of several models each counts by the mean of its mask seeds": (
         lambda: accuracy(*(seen(**GRAFT, model=m, seed=s, values={"accuracy": v}) for (m, s), v in OF_MODELS.items())),
@@ -232,8 +245,9 @@ def test_a_calibration_error_joins_the_intervals_of_its_seeds() -> None:
     side = {seed: [Scored(Interval(*one), draws=np.full(50, 0.5))] for seed, one in enumerate(errors)}
     found, (_, low, high, debiased) = mean_over_seeds(side, "ece"), np.array(errors).T
     wanted = mean_of_intervals(debiased, low, high)
-    ends = (0.05, debiased.mean(), max(wanted.low, 0.0), wanted.high)
-    assert (found.value, found.debiased, found.low, found.high) == pytest.approx(ends)
+    assert (found.value, found.debiased, found.low, found.high) == pytest.approx(
+        (0.05, debiased.mean(), max(wanted.low, 0.0), wanted.high)
+    )
     without = {**side, 3: [Scored(Interval(0.05, np.nan, np.nan))]}
     assert np.isnan(mean_over_seeds(without, "ece").low), "one seed without an interval leaves none"
 
@@ -289,8 +303,9 @@ def test_a_difference_of_calibration_errors_is_that_of_each_seed() -> None:
 @given(st.lists(st.floats(0.1, 0.9), min_size=2, max_size=6), st.floats(0.001, 0.1), st.randoms())
 def test_the_order_of_seeds_does_not_matter(values: list[float], reach: float, order: Any) -> None:
     side = {seed: [Scored(Interval(v, v - reach, v + reach))] for seed, v in enumerate(values)}
-    mixed = dict(order.sample(list(side.items()), len(side)))
-    assert mean_over_seeds(mixed, "accuracy")[:5] == pytest.approx(mean_over_seeds(side, "accuracy")[:5])
+    assert mean_over_seeds(dict(order.sample(list(side.items()), len(side))), "accuracy")[:5] == pytest.approx(
+        mean_over_seeds(side, "accuracy")[:5]
+    )
     wide = mean_over_seeds(side, "nll")
     assert wide.low <= wide.value - reach * 0.999 and wide.high >= wide.value + reach * 0.999
 
@@ -337,12 +352,10 @@ def test_the_size_is_chosen_on_validation_and_told_on_test(
 ) -> None:
     """95% of the gain from 0.5 to 0.9 is 0.88."""
     row = row_of(recovered(ladder(*checked, tested=tested), share=share), localizer="stagewise")
-    there, numbers = (
-        tested[int(math.log10(size)) - 1],
-        ["value", "accuracy", "value_ft", "ece_less_ft", "ece_ft_scaled"],
-    )
+    there = tested[int(math.log10(size)) - 1]
     assert row[["size", "reached", "reached_on", "gain_share"]].tolist() == [size, reached_on != "", reached_on, share]
-    assert row[numbers].tolist() == pytest.approx([there, there, 0.9, -0.06, 0.1])
+    wanted = {"value": there, "accuracy": there, "value_ft": 0.9, "ece_less_ft": -0.06, "ece_ft_scaled": 0.1}
+    assert row[list(wanted)].to_dict() == pytest.approx(wanted)
 
 
 def test_without_a_gain_there_is_no_size_that_recovers_it() -> None:
@@ -371,3 +384,168 @@ def test_histograms_count_every_example_once_and_average_seeds() -> None:
     (top,) = frame.query("high_edge == 1 and state == 'grafted'")[["count", "correct"]].values.tolist()
     assert top == [5, 5], "one of the two seeds; its bin has all ten examples"
     assert frame.query("state == 'finetuned'")["correct"].sum() == RIGHT.count("1")
+
+
+TINY = {"n": {"validation": 20, "test": 60}, "layers": 1, "width": 8, "steps": 2}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Runs of stagewise with three seeds and of movement with one, each at two sizes."""
+    store, pairs = Store(tmp_path_factory.mktemp("runs")), [*(("stagewise", n) for n in range(3)), ("movement", 0)]
+    return [
+        fake_run(store, localizer=name, seed=seed, sizes=(size,), **TINY)
+        for name, seed in pairs
+        for size in ("1%", "10%")
+    ]  # fmt: skip
+
+
+def of(runs: list[Run], localizer: str, size: str = "1%") -> list[Run]:
+    return [r for r in runs if r.spec.localizer == localizer and r.spec.sizes == (size,)]
+
+
+def values(runs: list[Run], metric: str) -> np.ndarray:
+    return np.array([r.record.metrics["test"].states["grafted"][metric].value for r in runs])
+
+
+def rows_of(runs: list[Run], localizer: str) -> pd.DataFrame:
+    """Return the table's rows of a localizer at the smaller size, by metric."""
+    return table_of_runs(runs).query("localizer == @localizer and share < 0.05").set_index("metric")
+
+
+@pytest.mark.nightly
+def test_means_and_deviations_over_seeds(runs: list[Run]) -> None:
+    assert table_of_runs(runs).dtypes.astype(str).to_dict() == TABLE
+    for metric in ("accuracy", "ece", "nll"):
+        row, expected = rows_of(runs, "stagewise").loc[metric], values(of(runs, "stagewise"), metric)
+        assert tuple(row[["mean", "sd", "seeds"]]) == pytest.approx((expected.mean(), expected.std(ddof=1), 3))
+        assert row["low"] <= (row["debiased"] if metric == "ece" else row["mean"]) <= row["high"]
+        assert row["high"] - row["low"] > (2 * 1.96 * expected.std(ddof=1) / np.sqrt(3)), "the examples count too"
+
+
+def test_one_seed_says_nothing_about_seeds(runs: list[Run]) -> None:
+    row = rows_of(runs, "movement").loc["accuracy", ["mean", "low", "high", "sd"]]
+    one = of(runs, "movement")[0].record.metrics["test"].states["grafted"]["accuracy"]
+    assert row.tolist() == pytest.approx([one.value, one.low, one.high, np.nan], nan_ok=True), "Wilson's"
+
+
+def test_metrics_of_several_models_join_the_intervals_of_the_runs(runs: list[Run]) -> None:
+    frame, stored = rows_of(runs, "stagewise"), [r.record.metrics["test"].agreement for r in of(runs, "stagewise")]
+    assert tuple(frame.loc["agreement", ["low", "high"]]) == pytest.approx(
+        mean_of_intervals(*np.array([(one.value, one.low, one.high) for one in stored if one]).T)[1:3]
+    )
+    assert frame.loc["recovered", ["low", "mean", "high"]].is_monotonic_increasing
+    assert np.isnan(frame.loc["confidence", "low"]), "its row of metrics has no interval"
+
+
+def test_other_sizes_of_a_run_have_the_intervals_that_it_stored(tmp_path: Path) -> None:
+    frame = table_of_runs([fake_run(Store(tmp_path), sizes=("5%", "1%"), **TINY)]).set_index("metric")
+    errors = frame.loc["ece", ["low", "debiased", "high"]].to_numpy(float)
+    assert frame.loc["accuracy", "low"].notna().all() and errors.shape == (2, 3) and (np.diff(errors) >= 0).all()
+
+
+def test_nothing_gives_empty_tables_with_their_columns() -> None:
+    assert (list(table_of_runs([]).columns), len(table_of_runs([])), list(differences([]).columns)) == (
+        list(TABLE),
+        0,
+        list(DIFFERENCES),
+    )
+
+
+def test_each_pair_at_equal_size_and_its_mirror(runs: list[Run]) -> None:
+    frame = differences(runs, metrics=("accuracy", "nll"))
+    assert len(frame) == 2 * 2 * 2 and (frame["n"] == 60).all()
+    for _, row in frame.iterrows():
+        other = frame.query("a == @row.b and size == @row['size'] and metric == @row.metric").iloc[0]
+        assert (row["value"], row["low"], row["high"]) == pytest.approx(
+            (-other["value"], -other["high"], -other["low"])
+        )
+        same = [r for r in runs if r.record.size == row["size"]]
+        a, b = (values([r for r in same if r.spec.localizer == row[side]], row["metric"]).mean() for side in "ab")
+        assert row["value"] == pytest.approx(a - b) and row["low"] <= row["value"] <= row["high"]
+
+
+def test_a_run_against_itself_differs_by_exactly_nothing(runs: list[Run]) -> None:
+    one = of(runs, "movement")
+    for metric, sides in sampled({"a": one, "b": one}, ("accuracy", "ece")).by_metric.items():
+        assert difference_over_seeds(sides["a"], sides["b"], metric)[:3] == (0, 0, 0)
+
+
+def test_pairing_narrows_the_interval(runs: list[Run]) -> None:
+    both = {"a": of(runs, "stagewise"), "b": of(runs, "stagewise", "10%")}
+    for metric, sides in sampled(both, ("accuracy", "nll", "ece")).by_metric.items():
+        pair = difference_over_seeds(sides["a"], sides["b"], metric)
+        loose = apart(*(mean_over_seeds(side, metric) for side in sides.values()))
+        assert pair.value == pytest.approx(loose.value) and pair.high - pair.low < loose.high - loose.low
+
+
+def test_predictions_are_joined_by_example_and_not_by_row(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    two, real, order = of(runs, "movement") * 2, Run.logits, np.random.default_rng(3)
+
+    def shuffled(self: Run, *asked: Any, **more: Any) -> tuple[np.ndarray, ...]:
+        rows = order.permutation(60)
+        return tuple(column[rows] for column in real(self, *asked, **more))
+
+    logits, labels = joined(two, "test")
+    monkeypatch.setattr(Run, "logits", shuffled)
+    again, same = joined(two, "test")
+    assert np.array_equal(logits, again) and np.array_equal(labels, same)
+
+
+def test_runs_on_other_examples_cannot_be_compared(runs: list[Run], tmp_path: Path) -> None:
+    other = fake_run(Store(tmp_path), sizes=("1%",), **{**TINY, "n": {"validation": 20, "test": 50}})
+    refuses(BadInput, "same test examples", sampled, {"a": runs[:1], "b": [other]}, ["accuracy"])
+
+
+def test_other_tasks_and_pairs_are_kept_apart(runs: list[Run], tmp_path: Path) -> None:
+    both = [*runs, fake_run(Store(tmp_path), task="cr", sizes=("1%",), **TINY)]
+    assert set(table_of_runs(both)["task"]) == {"sst2", "cr"} and "cr" not in set(differences(both)["task"])
+
+
+def test_f1_is_compared_where_it_is_the_metric(tmp_path: Path) -> None:
+    common = {"metric": "f1", "sizes": ("5%",), **TINY}
+    assert "f1" in set(
+        differences([fake_run(Store(tmp_path), localizer=name, **common) for name in ("movement", "random")])["metric"]
+    )
+
+
+def asked(run: Run, **changes: Any) -> Run:
+    """Return the run as if these fields of its settings had been requested."""
+    return Run(run.path, run.record.model_copy(update={"spec": run.spec.model_copy(update=changes)}))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"dtype": "bfloat16"}, {"autocast": "bfloat16"}, {"readout": "head"}, {"device": "cuda"}, {"k_shot": 4},
+                {"options": {"start_share": 0.5}}, {"steps": 7}, {"cuda_graphs": True}],
+)  # fmt: skip
+def test_another_setting_is_no_further_seed(runs: list[Run], changes: dict[str, Any]) -> None:
+    first, second, *_ = of(runs, "stagewise")
+    (name, value), *_ = (changes.get("options") or changes).items()
+    for other in (first, second):
+        frame = table_of_runs([first, asked(other, **changes)]).query("metric == 'accuracy'")
+        assert list(frame["seeds"]) == [1, 1] and frame["localizer"].nunique() == 2
+        assert f"stagewise {name}={str(value).lower()}" in set(frame["localizer"])
+
+
+def test_the_same_seed_twice_is_one_seed(runs: list[Run]) -> None:
+    own = of(runs, "stagewise")
+    assert list(
+        table_of_runs([*own, asked(own[0], base="elsewhere/tiny-base")]).query("metric == 'accuracy'")["seeds"]
+    ) == [3]
+
+
+def test_a_size_that_two_runs_share_is_told_once(tmp_path: Path) -> None:
+    frame = table_of_runs([fake_run(Store(tmp_path), sizes=sizes, **TINY) for sizes in (("5%", "1%"), ("1%",))]).query(
+        "metric == 'accuracy'"
+    )
+    assert len(frame) == 2 and not frame.duplicated(["localizer", "size"]).any()
+    assert frame["low"].notna().all(), "of two rows the one with an interval is kept"
+
+
+def test_two_pairs_of_one_task_are_told_apart(tmp_path: Path) -> None:
+    one = fake_run(Store(tmp_path), finetuned="demo/one", sizes=("1%",), **TINY)
+    two = asked(one, finetuned="demo/two")
+    other = two.record.finetuned.model_copy(update={"fingerprint": "another"})
+    assert set(
+        table_of_runs([one, Run(two.path, two.record.model_copy(update={"finetuned": other}))])["finetuned"]
+    ) == {"one", "two"}

@@ -1,6 +1,4 @@
-"""Tests of the sub-skills of stored predictions: effects by hand, and regions that divide the parts exactly."""
-
-from __future__ import annotations
+"""Tests of the effect of a region's part, and of the sub-skills of its parts, from stored predictions."""
 
 from collections.abc import Sequence
 
@@ -8,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.analysis.part_effects import part_effects
+from skillviz.analysis.part_effects import COLUMNS, changed_predictions, part_effects
 from skillviz.analysis.subskills import (
     by_label,
     expression_of,
@@ -17,6 +15,7 @@ from skillviz.analysis.subskills import (
     subskill_numbers,
     with_subskills,
 )
+from skillviz.core.intervals import metric_difference
 from skillviz.core.region_expression import region_of
 from skillviz.core.region_parts import ALONE, CELLS, WITHOUT, RegionPart, parts_of
 from skillviz.runs.part_scores import end_rows, part_rows
@@ -64,12 +63,12 @@ def test_two_classes_are_two_subskills() -> None:
 def test_a_table_has_the_numbers_of_the_subskills_and_each_part_s_own() -> None:
     frame = predictions()
     found, effects = region_subskills(frame, TASK), part_effects(frame, TASK, "nll")
-    assert found is not None
     numbers = subskill_numbers(found).set_index(["metric", "subskill"])
     assert set(numbers["condition"]) == {"sub-skills"} and set(numbers["n"]) == {N} and len(numbers) == 2 + 2 * 2
     for name, intervals in (("share", found.found.shares), ("stability", found.found.stability)):
-        told = numbers.loc[name, ["value", "low", "high"]].sort_index()
-        assert told.values.tolist() == [list(intervals[number][:3]) for number in range(2)]
+        assert numbers.loc[name, ["value", "low", "high"]].sort_index().values.tolist() == [
+            list(intervals[number][:3]) for number in range(2)
+        ]
     assert numbers.loc["share", "size"].tolist() == [4 * 5] * 2
     lead, _ = (numbers.loc[name].iloc[0] for name in ("lead in stability", "explained"))
     assert lead["value"] - lead["control"] == pytest.approx(lead["excess"]) and lead["excess_low"] > 0
@@ -79,7 +78,6 @@ def test_a_table_has_the_numbers_of_the_subskills_and_each_part_s_own() -> None:
 
 def test_effects_are_rises_of_the_right_answers_and_falls_are_counted() -> None:
     found = region_subskills(predictions(), TASK)
-    assert found is not None
     rows = predictions().query("condition == 'alone' and draw == 0").sort_values("layer", kind="stable")
     logits = rows[["logit_negative", "logit_positive"]].to_numpy(float).reshape(8, N, 2)
     right = logits[:, range(N), LABELS] - logits[:, range(N), 1 - LABELS]
@@ -112,3 +110,95 @@ def test_expressions_of_subskills_are_the_union_of_their_cells(family: str) -> N
         found = region_of(expression_of("run", frame[chosen], layers), table, lambda run, size: region)
         wanted = np.sort(np.concatenate([part.entries for part, own in zip(parts, chosen, strict=True) if own]))
         assert np.array_equal(found.flat(), wanted)
+
+
+EXAMPLES = 60
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[pd.DataFrame, dict, np.ndarray]:
+    """Return the predictions of two parts, one of them without controls; the logits by name; and the labels."""
+    generator = np.random.default_rng(0)
+    labels, ids = generator.integers(0, 2, EXAMPLES), [f"test-{n}" for n in range(EXAMPLES)]
+    known = {
+        name: (generator.normal(size=(EXAMPLES, 2)) + skill * np.eye(2)[labels]).astype(np.float32)
+        for name, skill in {
+            "pretrained": 0, "grafted": 2, "a": 1.5, "a-": 1, "b": 0.2, "b-": 2, "a1": 0, "a2": 0.1, "a-1": 1.8,
+            "a-2": 1.7,
+        }.items()
+    }  # fmt: skip
+    value = {"a": (ALONE, 0), "a-": (WITHOUT, 0), "a1": (ALONE, 1), "a-1": (WITHOUT, 1), "a2": (ALONE, 2)}
+    parts = (
+        (RegionPart(0, "value", None, np.arange(5)), {**value, "a-2": (WITHOUT, 2)}),
+        (RegionPart(None, "bias", None, np.arange(7)), {"b": (ALONE, 0), "b-": (WITHOUT, 0)}),
+    )
+    frames = [
+        part_rows(part, list(scored.values()), np.stack([known[name] for name in scored]), ids, labels, NAMES)
+        for part, scored in parts
+    ]
+    return pd.concat([end_rows(known, 12, ids, labels, NAMES), *frames], ignore_index=True), known, labels
+
+
+def effect(effects: pd.DataFrame, kind: str, condition: str) -> pd.Series:
+    """Return the only row of this part and condition."""
+    (row,) = effects[(effects["kind"] == kind) & (effects["condition"] == condition)].index
+    return effects.loc[row]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "nll", "f1"])
+@pytest.mark.parametrize(
+    ("kind", "condition", "name", "end"),
+    [("value", ALONE, "a", "pretrained"), ("value", WITHOUT, "a-", "grafted"), ("bias", ALONE, "b", "pretrained")],
+)
+def test_effects_are_paired_differences_to_base_and_graft(
+    made, metric: str, kind: str, condition: str, name: str, end: str
+) -> None:
+    frame, known, labels = made
+    effects = part_effects(frame, TASK, metric)
+    assert tuple(effects.columns) == COLUMNS and len(effects) == 4
+    row, wanted = effect(effects, kind, condition), metric_difference(known[name], known[end], labels, metric)
+    assert (row["value"], row["low"], row["high"], row["n"]) == pytest.approx((*wanted[:3], EXAMPLES))
+    assert (row["gained"], row["lost"]) == wanted[4:] if metric == "accuracy" else pd.isna(row["gained"])
+
+
+def test_controls_are_averaged_and_missing_ones_stay_missing(made) -> None:
+    frame, known, labels = made
+    effects = part_effects(frame, TASK, "accuracy")
+    row, other = effect(effects, "value", ALONE), effects[effects["kind"] == "bias"]
+    right = {name: float((z.argmax(1) == labels).mean()) for name, z in known.items()}
+    control = (right["a1"] + right["a2"]) / 2
+    assert tuple(row[["draws", "size", "control", "excess"]]) == pytest.approx(
+        (2, 5, control - right["pretrained"], right["a"] - control)
+    )
+    assert row["excess_low"] < row["excess"] < row["excess_high"]
+    assert (other["draws"] == 0).all() and other[["control", "excess", "excess_low"]].isna().all(axis=None)
+
+
+def test_an_effect_of_the_wrong_end_is_seen(made) -> None:
+    """Plant an error that the test above catches: measured from the graft, a part alone seems to lose."""
+    frame, *_ = made
+    swapped = frame.assign(condition=frame["condition"].replace({"pretrained": "grafted", "grafted": "pretrained"}))
+    right, wrong = (part_effects(one, TASK, "accuracy")["value"] for one in (frame, swapped))
+    assert (right != wrong).all()
+
+
+def test_examples_out_of_step_and_no_rows(made) -> None:
+    frame, *_ = made
+    with pytest.raises(ValueError, match="not scored on the same examples"):
+        part_effects(pd.concat([frame.iloc[:EXAMPLES], frame.iloc[EXAMPLES:][::-1]]), TASK, "accuracy")
+    assert part_effects(frame.iloc[:0], TASK, "accuracy").empty
+
+
+@pytest.mark.parametrize(
+    ("place", "condition", "graft", "end"),
+    [((0, "value", None), ALONE, "a", "pretrained"), ((None, "bias", pd.NA), WITHOUT, "b-", "grafted")],
+)
+def test_the_predictions_that_a_part_turns(made, place: tuple, condition: str, graft: str, end: str) -> None:
+    frame, known, labels = made
+    turned = changed_predictions(frame, TASK, place, condition)
+    before, after = (known[name].argmax(axis=1) for name in (end, graft))
+    rows = turned.sort_index()[["example_id", "label", "before", "after"]].values.tolist()
+    assert sorted(rows) == sorted(
+        [[f"test-{n}", labels[n], before[n], after[n]] for n in np.flatnonzero(before != after)]
+    )
+    assert (turned["after"] == turned["label"]).is_monotonic_decreasing, "those set right come first"

@@ -24,25 +24,22 @@ from skillviz.runs.store import library
 from skillviz.show import text
 from skillviz.tasks.project import PROJECT
 from skillviz.ui import cache
-from skillviz.ui.cache import PAIR, encoding_notes
 from tests.cases.build import task_file, tiny_rows
 from tests.e2e.conftest import visit
 from tests.e2e.server import served, settle
 from tests.pages.conftest import paper
-from tests.pages.test_launch import LABELS, alone, chosen, opened, shipped, small
+from tests.pages.test_launch import FILMS, GADGETS, LABELS, alone, chosen, opened, shipped, small
 from tests.tiny import tiny_pair, tiny_task
+from tests.ui import driven
 from tests.ui.conftest import nobody_waits
 from tests.ui.driven import box, button, said
 
-FILMS, GADGETS = (f"examples/tasks/{name}.yaml" for name in ("films", "gadgets"))
 with_examples = pytest.mark.usefixtures("shipped", "paper")
 
 
 def own_pair(test: AppTest, models: Path) -> AppTest:
-    box(test, "Models from").set_value("own").run()
-    box(test, "Pre-trained").select(str(models / "base")).run()
-    box(test, "Fine-tuned").select(str(models / "finetuned")).run()
-    assert "The two fit" in said(test)
+    box(box(test, "Models from").set_value("own").run(), "Pre-trained").select(str(models / "base")).run()
+    assert "The two fit" in said(box(test, "Fine-tuned").select(str(models / "finetuned")).run())
     return test
 
 
@@ -67,8 +64,7 @@ def test_an_own_pair_does_not_keep_the_examples_task_and_others(small: Path) -> 
 @pytest.mark.parametrize(("source", "task"), [("known", "sst2"), ("example", GADGETS)])
 def test_no_task_is_chosen_for_an_own_pair(small: Path, source: str, task: str) -> None:
     """No list records the task a pair was fine-tuned for; the first entry of a list would be a guess."""
-    test = own_pair(opened(), small / "models")
-    box(test, "Task from").set_value(source).run()
+    test = box(own_pair(opened(), small / "models"), "Task from").set_value(source).run()
     assert button(test, "Start").disabled and "Not yet: Choose a task." in said(test)
     assert task_box(test).value == "none" and task_box(test).options[0] == "choose a task"
     task_box(test).select(task).run()
@@ -78,8 +74,7 @@ def test_no_task_is_chosen_for_an_own_pair(small: Path, source: str, task: str) 
 @with_examples
 def test_what_the_user_touched_stays(small: Path) -> None:
     test = opened()
-    box(test, "Region sizes").set_value(["5%"]).run()
-    task_box(test).select(GADGETS).run()
+    task_box(box(test, "Region sizes").set_value(["5%"]).run()).select(GADGETS).run()
     own_pair(test, small / "models")
     assert box(test, "Region sizes").value == ["5%"] and test.query_params["new.size"] == "5%"
     box(test, "Models from").set_value("example").run()
@@ -87,8 +82,7 @@ def test_what_the_user_touched_stays(small: Path) -> None:
     for task in (GADGETS, FILMS):  # touched back to the default, too
         task_box(test).select(task).run()
         for pair in ("of-gadgets", "of-films"):
-            box(test, "Pair").select(pair).run()
-            assert task_box(test).value == task
+            assert task_box(box(test, "Pair").select(pair).run()).value == task
 
 
 @with_examples
@@ -106,8 +100,7 @@ def test_the_dtype_follows_lean_mode(small: Path) -> None:
     assert box(test, "Weights held as").value == "float32"
     box(test, "Lean mode").set_value(True).run()
     assert box(test, "Weights held as").value == "own" and "--dtype own" in test.code[0].value
-    box(test, "Weights held as").set_value("bfloat16").run()
-    box(test, "Lean mode").set_value(False).run()
+    box(box(test, "Weights held as").set_value("bfloat16").run(), "Lean mode").set_value(False).run()
     assert box(test, "Weights held as").value == "bfloat16"
 
 
@@ -129,8 +122,7 @@ def test_other_data_that_do_not_fit_the_task_are_refused(
 def test_the_readout_follows_the_pair(small: Path) -> None:
     test = own_pair(opened(**{"from": "own", "source": "file", "file": small / "task" / "task.yaml"}), small / "models")
     assert box(test, "How class").options[0] == "automatic: classification head"
-    box(test, "How class").set_value("head").run()
-    own_pair(test, small / "models" / "words")
+    own_pair(box(test, "How class").set_value("head").run(), small / "models" / "words")
     field = box(test, "How class")
     assert field.options[0] == "automatic: label words at the mask" and field.value == "auto"
     assert not button(test, "Start").disabled
@@ -165,7 +157,7 @@ def shown(test: AppTest, pair: str = "") -> str:
 
 @with_examples
 def test_each_kind_of_field_follows_until_it_is_touched() -> None:
-    test = AppTest.from_function(script, default_timeout=60).run()
+    test = driven.opened(script)
     assert (shown(test), shown(test, "own")) == ("aaaaa", "bbbba")
     assert not set("sgbm") & set(test.query_params), "a default stands in no address"
     next(one for one in test.selectbox if one.label == "Select").select("c").run()
@@ -206,7 +198,7 @@ def test_the_form_lists_what_the_run_will_store(
         """Return the worker's answer, computed in this process."""
         given = answer(Worker(tmp_path / "runs"), "encoded_texts", {"pair": spec.model_dump(mode="json")})
         noted = Future[dict[str, list[str]]]()
-        noted.set_result({**given["notes"], PAIR: given["pair"]})
+        noted.set_result({**given["notes"], cache.PAIR: given["pair"]})
         return noted
 
     monkeypatch.setattr(cache, "encoding_notes", notes)
@@ -236,8 +228,7 @@ def test_notes_on_texts_follow_and_nobody_waits_for_them(small: Path, task: Path
     assert "Reading the texts as the models do: notes on them follow." in said(test) and SEEN in said(test)
     assert not button(test, "Start").disabled
     future.set_result({"test": ["3 of 40 texts were shortened."]})
-    test.run()
-    assert "test: 3 of 40 texts were shortened." in said(test) and "notes on them follow" not in said(test)
+    assert "test: 3 of 40 texts were shortened." in said(test.run()) and "notes on them follow" not in said(test)
 
 
 @pytest.mark.parametrize(
@@ -259,8 +250,8 @@ def test_the_worker_is_asked_once_for_the_texts_of_one_pair_and_task(small: Path
     client = Mock(store=task.parent)
     client.ask.return_value = {"notes": {"test": ["noted"]}, "pair": ["of the pair"]}
     for fields in ({}, {"sizes": ("1%",)}, {"localizer": "movement"}, {"seed": 3}, {"max_test": 10}):
-        found = encoding_notes(spec_of(small, task, **fields), client).result(10)
-        assert found == {"test": ["noted"], PAIR: ["of the pair"]}
+        found = cache.encoding_notes(spec_of(small, task, **fields), client).result(10)
+        assert found == {"test": ["noted"], cache.PAIR: ["of the pair"]}
     asked = [call.kwargs["pair"]["max_test"] for call in client.ask.call_args_list]
     assert asked == [None, 10], "a size, a localizer or a seed changes no text"
 

@@ -19,6 +19,7 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.cli.calls import call
+from tests.refused import refuses
 from tests.runs.tiny_world import spec_of as tiny_spec
 from tests.scripts import ROOT
 from tests.tiny import tiny_pair, tiny_task
@@ -101,8 +102,7 @@ def test_what_does_not_fit_is_refused_before_there_is_a_folder(
     needed = peak_bytes(spec, facts_of(spec, Session()))
     monkeypatch.setattr(produce.psutil.Process, "memory_info", lambda self: SimpleNamespace(rss=10_000_000))
     monkeypatch.setattr(produce, "free_memory", lambda: int(needed) - 20_000_000)
-    with pytest.raises(NotEnoughMemory, match=r"needs \d+ MiB of memory and \d+ MiB can be used"):
-        produce.produce(spec, store)
+    refuses(NotEnoughMemory, r"needs \d+ MiB of memory and \d+ MiB can be used", produce.produce, spec, store)
     assert not list(tmp_path.glob("*/run.json"))
     monkeypatch.setattr(produce, "free_memory", lambda: int(needed) + 20_000_000)
     assert produce.produce(spec, store).record.status == "finished"
@@ -112,8 +112,7 @@ def test_a_queued_run_says_so_in_its_record(tiny: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(produce.psutil.Process, "memory_info", lambda self: SimpleNamespace(rss=0))
     monkeypatch.setattr(produce, "free_memory", lambda: 2**20)
     folder = Store(tmp_path).create(spec_of(tiny), size=4, task="tiny")
-    with pytest.raises(NotEnoughMemory):
-        produce.carry_on(folder)
+    refuses(NotEnoughMemory, None, produce.carry_on, folder)
     error = RunFolder(folder.path).record.error
     assert error is not None and error.kind == "NotEnoughMemory" and "preflight" in error.hint
 

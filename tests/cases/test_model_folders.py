@@ -45,6 +45,7 @@ from tests.cases.build import bert, evaluated, fit, own_accuracy, saved, task_fi
 from tests.core.localizers.test_every_localizer import finish, start
 from tests.core.problems import table_of, tiny_problem
 from tests.models.folders import change_config, change_weights
+from tests.refused import refuses
 from tests.tasks.make import refused_in
 from tests.tiers import first
 from tests.tiny import tiny_pair, tiny_tokenizer
@@ -160,15 +161,13 @@ def test_a_part_of_a_model_is_no_model(tmp_path: Path) -> None:
     part.mkdir(parents=True)
     save_file({"linear.weight": torch.zeros(2, 2)}, part / "model.safetensors")
     (part / "config.json").write_text('{"in_features": 2}')
-    with pytest.raises(ModelNotFound, match="has no model.safetensors"):
-        resolve(tmp_path / "out")
+    refuses(ModelNotFound, "has no model.safetensors", resolve, tmp_path / "out")
 
 
 def test_an_adapter_in_a_subfolder_is_named(adapter: tuple[Path, Path]) -> None:
     base, folder = adapter
     assert preflight(base, folder).fits
-    with pytest.raises(ModelNotFound, match=r"out/adapter'"):
-        preflight(base, folder.parent)
+    refuses(ModelNotFound, r"out/adapter'", preflight, base, folder.parent)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +188,7 @@ def test_an_adapter_whose_names_peft_would_leave_out_is_refused(
     save_file({name.replace(old, new): tensor for name, tensor in load_file(file).items()}, file)
     problems = preflight(base, folder).problems
     assert problems and words in problems[0]
-    with pytest.raises((BadModel, PairMismatch)):
-        load_pair(base, folder)
+    refuses((BadModel, PairMismatch), None, load_pair, base, folder)
 
 
 EXPORTED, JOINED = "call save_pretrained", "Join them with"
@@ -270,8 +268,7 @@ EMBEDDINGS = {
 @pytest.mark.parametrize("which", [("base",), ("finetuned",), ("base", "finetuned")], ids="+".join)
 @pytest.mark.parametrize("family", EMBEDDINGS)
 def test_a_language_model_stored_by_its_output_opens(tmp_path: Path, family: str, which: tuple[str, ...]) -> None:
-    readout = "causal" if family in ("gpt2", "opt") else "prompt"
-    base, tuned = tiny_pair(tmp_path, family, readout, move_embeddings=True)
+    base, tuned = tiny_pair(tmp_path, family, "causal" if family in ("gpt2", "opt") else "prompt", move_embeddings=True)
     wanted = load_pair(base, tuned, device="cpu")
     for name in which:
         renamed(tmp_path / name, EMBEDDINGS[family])
@@ -304,8 +301,7 @@ def test_an_untied_model_without_its_embedding_is_refused(tmp_path: Path) -> Non
     renamed(base, EMBEDDINGS["gpt2"])
     for folder in (base, tuned):
         change_config(folder, tie_word_embeddings=False)
-    with pytest.raises(PairMismatch, match=r"the base has no 'wte.weight'"):
-        load_pair(base, tuned, device="cpu")
+    refuses(PairMismatch, r"the base has no 'wte.weight'", load_pair, base, tuned, device="cpu")
 
 
 # CANINE has no vocabulary, and the two stacks of T5Gemma have separate embeddings.
@@ -348,8 +344,7 @@ def test_an_activation_that_is_not_the_other_ones_default_is_refused(pair: tuple
     change_config(pair[1], hidden_act="relu")
     assert preflight(*pair).fits, "headers alone cannot tell"
     for load in (load_pair, load_lean, lambda *members: rehearse(preflight(*members))):
-        with pytest.raises(PairMismatch, match="hidden_act: gelu in the base, relu in the fine-tuned model"):
-            load(*pair)
+        refuses(PairMismatch, "hidden_act: gelu in the base, relu in the fine-tuned model", load, *pair)
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "gpt2"])
@@ -398,8 +393,7 @@ def test_a_graft_and_a_difference_that_do_not_name_their_base_are_refused_as_tha
     pair = load_pair(base, tuned)
     graft = pair.graft(Region.full(pair.table.shapes))
     bare = Graft(graft.region, graft.values, graft.head, {**graft.header, "base": {}})
-    with pytest.raises(WrongBase, match="does not say for which base"):
-        opened_base(base, bare)
+    refuses(WrongBase, "does not say for which base", opened_base, base, bare)
     assert any("does not say for which base" in note for note in opened_base(base, bare, force=True).notes)
     change_config(tuned, skillviz_frozen={"layout": 1, "tensors": {}})
     with pytest.raises(WrongBase, match="does not say which base"):
@@ -550,8 +544,7 @@ def test_names_that_contradict_the_tasks_are_refused_and_unknown_ones_are_said(
     change_config(tuned, **names)
     check = preflight(base, tuned, task)
     if isinstance(said, str):
-        with pytest.raises(PairMismatch, match=said):
-            check.raise_first()
+        refuses(PairMismatch, said, check.raise_first)
     else:
         check.raise_first()
         assert check.class_order == order

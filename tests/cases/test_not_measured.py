@@ -525,8 +525,7 @@ def test_the_same_cut_that_skillviz_trained_beside_was_held_out(
     world: Path, recorded_draw: dict[str, int] | None, draw: dict[str, int], why: str, tmp_path: Path
 ) -> None:
     task = world / "cut" / "task.yaml"
-    model = tmp_path if recorded_draw is None else recorded(tmp_path, task, **recorded_draw)
-    assert reason(task, model, **draw) == why
+    assert reason(task, tmp_path if recorded_draw is None else recorded(tmp_path, task, **recorded_draw), **draw) == why
 
 
 def test_other_rows_under_the_same_name_and_other_tasks_are_not_the_same_data(tmp_path: Path) -> None:

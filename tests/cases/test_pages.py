@@ -33,32 +33,23 @@ from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages import tasks as tasks_view
 from skillviz.ui.pages.studies import start
 from tests.fake_run import fake_run
+from tests.refused import refuses
 from tests.runs.conftest import made as a_run
 from tests.serving.test_visitor import outside
 from tests.studies.fake_study import fake_study
 from tests.tiny import LABEL_WORDS, tiny_task
+from tests.ui import driven
 from tests.ui.conftest import ids, made, nobody_waits
+from tests.ui.driven import box, button, filled, pressed, said
 from tests.ui.shared_store import SMALL
-from tests.visitor import confirmed
 
 Asked = list[tuple[str, dict[str, Any]]]
 
 
 def opened(page: str, **query: str) -> AppTest:
-    test = AppTest.from_file(str(PAGES[page].path), default_timeout=120)
-    for name, value in query.items():
-        test.query_params[name.replace("_", ".")] = value
-    test = confirmed(test.run())
+    test = driven.opened(page, **{name.replace("_", "."): value for name, value in query.items()})
     assert not test.exception
     return test
-
-
-def labelled(parts: Any, label: str) -> Any:
-    return next(one for one in parts if one.label == label)
-
-
-def captions(test: AppTest) -> str:
-    return "\n".join(str(caption.value) for caption in test.caption)
 
 
 @pytest.fixture
@@ -85,16 +76,15 @@ def test_surgery_scores_a_region_when_asked_and_another_one_when_asked_again(
     ids: dict[str, str], questions: Asked
 ) -> None:
     test = opened("surgery", run=ids["movement"], sample="50")
-    assert "2 random regions of its size on 50 of 120 test examples" in captions(test) and not questions
-    labelled(test.button, "Score this graft").click().run()
+    assert "2 random regions of its size on 50 of 120 test examples" in said(test, "caption") and not questions
+    pressed(test, "Score this graft")
     assert [operation for operation, _ in questions] == ["evaluate_region"] and questions[0][1]["sample"] == 50
     assert test.query_params["score"] == "yes"
     questions.clear()
     test.selectbox(key="surgery.field.how").select("parts").run()
     test.multiselect(key="surgery.field.layers").select(1).run()
-    assert not questions and "score" not in test.query_params and labelled(test.button, "Score this graft")
-    labelled(test.selectbox, "Localizer").select("random").run()
-    assert not questions, "another run is another question"
+    assert not questions and "score" not in test.query_params and button(test, "Score this graft")
+    assert filled(test, "Localizer", "random") and not questions, "another run is another question"
 
 
 def test_a_link_to_scores_brings_them(ids: dict[str, str], questions: Asked) -> None:
@@ -104,11 +94,11 @@ def test_a_link_to_scores_brings_them(ids: dict[str, str], questions: Asked) -> 
 
 def test_transfer_scores_a_task_when_asked(ids: dict[str, str], questions: Asked) -> None:
     test = opened("transfer", run=ids["paraphrase"], also="qqp", map_qqp_duplicate="yes")
-    for box in test.selectbox:  # this choice's labels have other names
-        if box.label in ("duplicate", "not duplicate", "equivalent", "not equivalent"):
-            box.select("yes").run()
-    assert not questions and "Scores the base, the graft" in captions(test)
-    labelled(test.button, "Score this task").click().run()
+    for field in test.selectbox:  # this choice's labels have other names
+        if field.label in ("duplicate", "not duplicate", "equivalent", "not equivalent"):
+            field.select("yes").run()
+    assert not questions and "Scores the base, the graft" in said(test, "caption")
+    pressed(test, "Score this task")
     assert [operation for operation, _ in questions] == ["transfer"]
 
 
@@ -118,9 +108,9 @@ def test_a_union_of_tasks_is_scored_when_asked(empty: Path, questions: Asked, mo
     made = {task: fake_run(Store(empty), seed=seed, sizes=("5%",), **SMALL) for seed, task in enumerate(tasks)}
     monkeypatch.setattr(tasks_view, "regions_of", lambda tables: {task: made[task] for task in tables.tasks})
     test = opened("tasks", union="sst2_sentences~ag_news")
-    assert not questions and "The union of SST-2 sentences and AG News is not stored." in captions(test)
-    assert "the test sets of 4 tasks, 480 examples in all" in captions(test)
-    labelled(test.button, "Score this union").click().run()
+    assert not questions and "The union of SST-2 sentences and AG News is not stored." in said(test, "caption")
+    assert "the test sets of 4 tasks, 480 examples in all" in said(test, "caption")
+    pressed(test, "Score this union")
     assert [operation for operation, _ in questions] == ["union"]
 
 
@@ -128,11 +118,10 @@ def test_paths_that_were_asked_for_on_one_run_are_not_computed_on_another(
     ids: dict[str, str], questions: Asked
 ) -> None:
     test = opened("interpolation", run=ids["movement"])
-    labelled(test.button, "Score the paths").click().run()
+    pressed(test, "Score the paths")
     assert [operation for operation, _ in questions] == ["wise_grid"]
     questions.clear()
-    labelled(test.selectbox, "Localizer").select("random").run()
-    assert test.query_params["run"] == ids["random"] and not questions
+    assert filled(test, "Localizer", "random").query_params["run"] == ids["random"] and not questions
 
 
 LABELS = tuple(f"class-{word}" for word in LABEL_WORDS[:2])
@@ -166,8 +155,7 @@ ADDRESSES = {
 def opened_with(place: str, run: str, file: Path) -> AppTest:
     query = {name: value.replace("FILE", str(file)) for name, value in ADDRESSES[place].items()}
     test = opened(place.partition(",")[0], run=run, **query)
-    said = "\n".join(str(part.value) for part in (*test.error, *test.warning)).replace("\\", "")
-    assert "is outside the folders that this dashboard may read" in said
+    assert "is outside the folders that this dashboard may read" in said(test, "error", "warning")
     return test
 
 
@@ -187,15 +175,14 @@ def test_a_task_inside_names_no_data_outside(place: str, run: str, outside: Path
 def test_a_studys_file_names_no_data_outside(run: str, outside: Path, tmp_path: Path) -> None:
     file = shutil.copy(outside / "beside.yaml", tmp_path / "inside.yaml")
     entry = f"- {{task: {file}, base: b, finetuned: f, localizer: movement, sizes: ['1%']}}"
-    with pytest.raises(BadInput, match="outside the folders"):
-        start.uploaded("own.yaml", f"name: own\nruns:\n{entry}\n".encode())
+    refuses(BadInput, "outside the folders", start.uploaded, "own.yaml", f"name: own\nruns:\n{entry}\n".encode())
 
 
 def test_transfer_lists_what_may_be_read(run: str, empty: Path, outside: Path, tmp_path: Path) -> None:
     assert str(outside) not in str([row.named for row in offered(Store(empty).open(run))])
     own, _ = (named_task(tmp_path, name) for name in ("own", "near"))
     inside = fake_run(Store(empty), task=str(own), labels=LABELS, sizes=("5%",), seed=3, **SMALL).id
-    asked = [labelled(opened("transfer", run=one).selectbox, "Score another task now") for one in (run, inside)]
+    asked = [box(opened("transfer", run=one), "Score another task now") for one in (run, inside)]
     assert "beside" not in asked[0].options and "near" in asked[1].options
 
 
@@ -244,8 +231,7 @@ def test_a_list_that_is_longer_than_any_cache_is_read_once(a_run: Run, tmp_path:
     for _ in range(2):
         assert len(store.list()) == MANY and len(store.unfinished()) == 0
     assert not +reads, "nothing has changed"
-    one = changed(store, store.list()[MANY // 2].id)
-    assert len(store.list()) == MANY and +reads == {one: 1}
+    assert len(store.list()) == MANY and +reads == {changed(store, store.list()[MANY // 2].id): 1}
 
 
 def test_records_of_deleted_runs_are_not_kept(a_run: Run, tmp_path: Path) -> None:
@@ -364,13 +350,11 @@ def test_twelve_clicks_hold_one_thread_and_everybody_else_waits_for_few(begin: B
     first = begin(downloads, "a", Tab("one"), slow)
     assert slow.begun.acquire(timeout=10)
     for _ in range(11):
-        with pytest.raises(Refused, match="other downloads"):
-            downloads.get("a", Tab("one"), slow)
+        refuses(Refused, "other downloads", downloads.get, "a", Tab("one"), slow)
     others = [begin(downloads, name, Tab(name), slow) for name in ("two", "three")]
     while len(downloads._tabs) < 3:
         pass
-    with pytest.raises(Refused):
-        downloads.get("b", Tab("four"), slow)
+    refuses(Refused, None, downloads.get, "b", Tab("four"), slow)
     slow.go.set()
     assert [download.result(10) for download in (first, *others)] == [b"done"] * 3
     assert (slow.calls, slow.most) == (3, 1) and not downloads._tabs
@@ -394,26 +378,23 @@ def test_what_a_closed_tab_asked_for_is_not_made(is_first: bool, begin: Begin) -
     second = begin(downloads, "b", tabs[1], slow)
     tabs[not is_first].is_open = False
     closed, other = (first, second) if is_first else (second, first)
-    with pytest.raises(Refused, match="closed"):
-        closed.result(10)
+    refuses(Refused, "closed", closed.result, 10)
     slow.go.set()
     assert other.result(10) == b"done" and not downloads._tabs
 
 
 def test_memory_has_a_limit() -> None:
     downloads = Downloads(most_kept=10)
-    kept = [
+    assert [
         downloads.get(name, Tab("t"), lambda file, size=size: file.write(b"1" * size)) and list(downloads._kept)
         for name, size in (("a", 4), ("b", 4), ("c", 4), ("large", 11))
-    ]
-    assert kept == [["a"], ["a", "b"], ["b", "c"], ["b", "c"]]
+    ] == [["a"], ["a", "b"], ["b", "c"], ["b", "c"]]
 
 
 def test_an_error_holds_up_nobody() -> None:
     downloads = Downloads()
     for _ in range(2):
-        with pytest.raises(ValueError):
-            downloads.get("a", Tab("t"), Mock(side_effect=ValueError))
+        refuses(ValueError, None, downloads.get, "a", Tab("t"), Mock(side_effect=ValueError))
     assert downloads.get("a", Tab("t"), lambda file: file.write(b"x")) == b"x"
 
 
@@ -453,5 +434,5 @@ def test_the_button_is_drawn(a_run: Run, monkeypatch: pytest.MonkeyPatch, empty:
         runs = cache.runs(entry.id for entry in cache.entries())
         exports.zip_button("Download (zip)", runs, file="runs", key="zip", help="All of it.")
 
-    test = AppTest.from_function(script, default_timeout=60).run()
+    test = driven.opened(script)
     assert not test.exception and test.get("download_button")[0].proto.label == "Download (zip)"

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from skillviz.commands import finetune
-from skillviz.commands.finetune import RegionSource, check_bases
 from skillviz.core.comparison import Comparison
 from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
@@ -218,7 +217,9 @@ def test_a_region_without_a_base_is_noted(
     Region(run.region().indices, run.region().shapes).save(tmp_path / "region.safetensors")
     notes: list[str] = []
     monkeypatch.setattr(finetune, "note", notes.append)
-    check_bases(str(folder / "base"), [RegionSource("region.safetensors", tmp_path / "region.safetensors", None)])
+    finetune.check_bases(
+        str(folder / "base"), [finetune.RegionSource("region.safetensors", tmp_path / "region.safetensors", None)]
+    )
     assert len(notes) == 1 and "cannot be compared" in notes[0]
 
 

@@ -19,7 +19,6 @@ from streamlit.testing.v1 import AppTest
 from typer.testing import CliRunner
 
 from skillviz import atomic, locks
-from skillviz.atomic import folder_lock
 from skillviz.cli import app
 from skillviz.commands.process import sentence_for
 from skillviz.errors import (
@@ -34,7 +33,6 @@ from skillviz.errors import (
     visible,
 )  # fmt: skip
 from skillviz.jobs.slots import device_for_run, devices_for_study, queue, take_ticket
-from skillviz.locks import NO_LOCKS, lock_at
 from skillviz.models import applied, difference
 from skillviz.models.frozen_tensors import strip
 from skillviz.models.local_models import find_models
@@ -49,8 +47,10 @@ from skillviz.studies.store import FOLDER, studies_in, unreadable_studies
 from skillviz.tasks.uploaded import saved
 from skillviz.ui import cache
 from skillviz.ui.page_table import PAGES
+from tests import visitor
 from tests.cli.calls import call
 from tests.models.folders import change_weights
+from tests.refused import refuses
 from tests.runs.conftest import made
 from tests.studies.fake_study import fake_study
 from tests.tiny import tiny_pair
@@ -112,8 +112,7 @@ def test_a_run_that_may_not_be_read_is_listed_and_left(store: Store, refuse: Ref
     assert ids(store) == sorted({"a", "b", "c"} - {broken.name[-1]})
     (entry,) = store.unreadable()
     assert entry.path == broken and isinstance(entry.error, NotReadable) and os.strerror(code) in entry.reason
-    with pytest.raises(NotReadable, match=os.strerror(code)):
-        store.open(broken.name)
+    refuses(NotReadable, os.strerror(code), store.open, broken.name)
     (finding,) = findings(store)
     assert finding.cure == "left" and os.strerror(code) in finding.problem
     mended(store)
@@ -149,8 +148,7 @@ def test_a_store_that_may_not_be_listed_is_itself_what_cannot_be_read(
     (entry,) = both.unreadable()
     assert entry.path == store.root and os.strerror(code) in entry.reason
     assert both.open(made.id).id == made.id, "it is in the other store"
-    with pytest.raises(NotReadable, match="cannot be read"):
-        both.open("nothing-like-it")
+    refuses(NotReadable, "cannot be read", both.open, "nothing-like-it")
     assert cures(findings(store)) == [(store.root, "left")]
 
 
@@ -190,8 +188,7 @@ def noted(store: Store, run: Run) -> Path:
 def test_a_note_that_is_not_utf_8_is_said_and_kept(store: Store) -> None:
     run = store.list()[0]
     place = noted(store, run)
-    with pytest.raises(NotReadable, match="not UTF-8"):
-        store.note(run.id)
+    refuses(NotReadable, "not UTF-8", store.note, run.id)
     with pytest.raises(RunNotFound):  # no such run stays its own error
         store.open("nothing-like-it")
     assert cures(mended(store)) == [(place, "left")] and place.read_bytes() == b"caf\xe9"
@@ -199,10 +196,7 @@ def test_a_note_that_is_not_utf_8_is_said_and_kept(store: Store) -> None:
 
 
 def opened(page: str, **query: str) -> AppTest:
-    test = AppTest.from_file(str(PAGES[page].path), default_timeout=60)
-    for name, value in query.items():
-        test.query_params[name] = value
-    test.run()
+    test = visitor.opened(page, **query)
     assert not test.exception
     return test
 
@@ -250,7 +244,7 @@ def test_folders_of_models_and_tasks_that_cannot_be_read_are_passed_over(tmp_pat
     assert find_models([tmp_path]).models == () and saved(tmp_path) == [tmp_path / "b" / "task.yaml"]
 
 
-@pytest.fixture(params=sorted(set(NO_LOCKS)), ids=errno.errorcode.get)
+@pytest.fixture(params=sorted(set(locks.NO_LOCKS)), ids=errno.errorcode.get)
 def without_locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every file lock fail, as on file systems without locks, under any of their errors."""
     no_flock(monkeypatch, request.param)
@@ -263,13 +257,13 @@ def no_flock(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
 
 @pytest.mark.usefixtures("without_locks")
 def test_everything_that_takes_turns_goes_on_one_at_a_time(tmp_path: Path) -> None:
-    with lock_at(tmp_path / "lock"), pytest.raises(locks.Timeout):
-        lock_at(tmp_path / "lock", blocking=False).acquire()
-    with lock_at(tmp_path / "lock", blocking=False):
+    with locks.lock_at(tmp_path / "lock"), pytest.raises(locks.Timeout):
+        locks.lock_at(tmp_path / "lock", blocking=False).acquire()
+    with locks.lock_at(tmp_path / "lock", blocking=False):
         pass
     store = Store(tmp_path / "runs")
     folder = store.create(RunSpec(base="b", finetuned="f", task="t", device="cpu"))
-    with quota.in_turn(store.root), folder_lock(tmp_path / "made"):
+    with quota.in_turn(store.root), atomic.folder_lock(tmp_path / "made"):
         take_ticket(store.root, "cpu", folder.id)
     with device_for_run(store.root, "cpu", folder.id, lambda before: pytest.fail("nobody is before it")):
         assert queue(store.root, "cpu") == [folder.id]
@@ -295,7 +289,7 @@ def test_the_file_of_a_process_that_was_killed_stands_in_nobody_s_way(tmp_path: 
     path = f"{tmp_path / 'lock'}{locks.SOFT}"
     subprocess.run([sys.executable, "-c", code, path], check=True)
     assert os.path.exists(path)
-    with lock_at(tmp_path / "lock", timeout=10):
+    with locks.lock_at(tmp_path / "lock", timeout=10):
         pass
 
 
@@ -303,12 +297,14 @@ def test_with_locks_the_system_s_own_are_taken_and_another_error_is_no_missing_l
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_known", {})
-    with lock_at(tmp_path / "lock") as lock:
+    with locks.lock_at(tmp_path / "lock") as lock:
         assert lock.lock_file == str(tmp_path / "lock") and locks.has_locks(tmp_path)
-    assert lock_at(tmp_path / "nowhere" / "lock").lock_file.endswith("lock"), "its own error comes when it is taken"
+    assert locks.lock_at(tmp_path / "nowhere" / "lock").lock_file.endswith("lock"), (
+        "its own error comes when it is taken"
+    )
     no_flock(monkeypatch, errno.EIO)
     with pytest.raises(OSError, match="Input/output"):
-        lock_at(tmp_path / "lock", blocking=False).acquire()
+        locks.lock_at(tmp_path / "lock", blocking=False).acquire()
 
 
 DRAFT = re.compile(r"\.part|\.old|-\d+-[0-9a-f]{8}")
@@ -376,9 +372,6 @@ def test_a_full_folder_of_temporary_files_is_named_as_that(tmp_path: Path, monke
     assert not DRAFT.search(str(caught.value))
 
 
-Damage = Callable[[Path, pytest.MonkeyPatch], None]
-
-
 def equal_nothing(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change_weights(tuned, lambda tensors: {name: tensor + 1 for name, tensor in tensors.items()})
 
@@ -414,7 +407,7 @@ def sharded(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_difference_command_names_the_model_or_the_target(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Damage, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path, pytest.MonkeyPatch], None], words: str
 ) -> None:
     base, tuned = tiny_pair(tmp_path)
     damage(tuned, monkeypatch)
@@ -428,14 +421,12 @@ def test_the_difference_command_names_the_model_or_the_target(
 def test_a_folder_that_is_stripped_in_place_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base, tuned = tiny_pair(tmp_path)
     equal_nothing(tuned, monkeypatch)
-    with pytest.raises(BadInput, match="no tensor of 'finetuned'"):
-        strip(tuned, base)
+    refuses(BadInput, "no tensor of 'finetuned'", strip, tuned, base)
 
 
 def test_a_full_disk_while_a_model_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(applied, "write_files", full_disk)
-    with pytest.raises(DiskFull, match=f"write model in {tmp_path};"):
-        applied.write_model(tmp_path / "model", None, None)
+    refuses(DiskFull, f"write model in {tmp_path};", applied.write_model, tmp_path / "model", None, None)
 
 
 @pytest.mark.parametrize("place", ["elsewhere/run.json", "runs", "runs/a/run.json", ""])

@@ -58,6 +58,7 @@ from skillviz.tasks.splits import load
 from skillviz.tasks.user_file import read_task
 from tests.cases.build import bert, evaluated, fit, fitted_pair, own_accuracy, saved, task_file, tiny_rows
 from tests.models.folders import drop_tokenizer
+from tests.refused import refuses
 from tests.tasks.make import frame, made, read, tokenizer
 from tests.test_torch_free import heavy_after
 from tests.tiers import first
@@ -170,8 +171,7 @@ def test_unused_tokens_that_became_words(tmp_path: Path) -> None:
     base, tuned = renamed_pair(tmp_path, dict(zip(UNUSED, MARKS, strict=True)), 30)
     assert evaluated(base, tuned, task_file(tmp_path / "t", marked(), marked()))[0] == 1.0
     pair = load_pair(base, tuned)
-    with pytest.raises(BadInput, match="its tokenizer is not the base's with tokens added"):
-        pair.graft(Region.full(pair.table.shapes))
+    refuses(BadInput, "its tokenizer is not the base's with tokens added", pair.graft, Region.full(pair.table.shapes))
 
 
 def test_words_that_became_others_are_another_tokenizer(tmp_path: Path) -> None:
@@ -564,8 +564,7 @@ def test_a_pair_whose_vocabulary_has_all_separators_fits(tmp_path: Path) -> None
 
 def test_a_vocabulary_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_bytes(b"a\n\xff\xfe\n")
-    with pytest.raises(CorruptFile, match="vocab.txt"):
-        vocabulary(tmp_path)
+    refuses(CorruptFile, "vocab.txt", vocabulary, tmp_path)
 
 
 PROMPT = {"template": {"masked": "{text} It was <mask>."}, "label_words": {"masked": ["terrible", "great"]}}
@@ -660,8 +659,7 @@ def test_other_tokens_of_a_prompt_are_read_as_they_are(text: str, as_read: str) 
 def test_a_mask_of_one_sign_is_refused_with_its_text() -> None:
     tok = tiny_tokenizer("bert")
     tok.add_special_tokens({"mask_token": "□"})
-    with pytest.raises(BadInput, match="with the text 'a □ film'"):
-        read(tok, "prompt", "a film", "a □ film")
+    refuses(BadInput, "with the text 'a □ film'", read, tok, "prompt", "a film", "a □ film")
 
 
 def test_the_count_of_masks_reaches_the_evaluation(tmp_path: Path) -> None:
@@ -812,8 +810,7 @@ def test_the_limit_is_what_the_family_takes(tmp_path: Path, family: str) -> None
     limit = min(int(tok.model_max_length), 512)
     assert scores_of(model, limit).isfinite().all() and (family not in FROM_PADDING or limit == POSITIONS)
     if list(places(model)):
-        with pytest.raises((IndexError, RuntimeError)):
-            scores_of(model, limit + 1)
+        refuses((IndexError, RuntimeError), None, scores_of, model, limit + 1)
 
 
 @pytest.mark.parametrize("family", ["t5", "mt5", "funnel"])
@@ -838,12 +835,11 @@ def test_a_pair_knows_its_limit(tmp_path: Path, stated: dict[str, int], wanted: 
 
 
 PLACES = 200
-FILLER = " ".join(NEUTRAL[:6])
 
 
 def told_late(rows: int, words: int, seed: int = 0) -> list[dict]:
     """Return rows whose label words follow about this many neutral words."""
-    before = " ".join([FILLER] * (words // 6))
+    before = " ".join([" ".join(NEUTRAL[:6])] * (words // 6))
     return [{**row, "text": f"{before} {row['text']}"} for row in tiny_rows(rows, seed=seed)]
 
 

@@ -17,7 +17,6 @@ from transformers import BertForSequenceClassification
 
 import skillviz
 from skillviz.commands import process
-from skillviz.commands.process import Sink
 from skillviz.core import formats
 from skillviz.core.batches import Batches
 from skillviz.core.region import Region
@@ -106,11 +105,11 @@ def test_where_only_the_remarks_are_lost_the_result_is_whole(made: Run) -> None:
 def test_what_is_written_after_an_error_or_to_a_closed_descriptor_is_lost_and_in_no_file(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    sink = Sink(writer)
+    sink = process.Sink(writer)
     assert [sink.write(b"abc"), sink.write(b"abcd")] == [3, 4]
     assert sink.has_lost and isinstance(sink.error, BrokenPipeError)
     os.close(writer)
-    closed = Sink(writer)
+    closed = process.Sink(writer)
     with (tmp_path / "file").open("wb") as file:
         assert file.fileno() != writer
         assert closed.error is not None and closed.write(b"lost") == 4 and not closed.isatty()

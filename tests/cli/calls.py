@@ -1,7 +1,5 @@
 """Helpers that call the command line from a test, in this process or in a new one."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -74,11 +72,9 @@ def started(*words: object, **options: Any) -> subprocess.Popen[str]:
 
     A shell ignores SIGINT in background processes, and children inherit that; this function restores it.
     """
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
         [sys.executable, "-m", "skillviz", *(str(w) for w in words)],
-        env=environment,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT)},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        **{**pipes, **options},
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
     )

@@ -1,7 +1,5 @@
 """Fixtures of a pair, a task and one finished run, which the command-line tests share."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

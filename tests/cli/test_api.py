@@ -1,7 +1,5 @@
 """Tests of the Python API: the same words as the commands, loaded lazily."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys
@@ -49,8 +47,7 @@ def test_localize_open_evaluate_and_graft(pair, task_file, user_runs):
     loaded = skillviz.load_pair(*pair, device="cpu")
     graft, before = loaded.graft(region), loaded.flat.theta.clone()
     with skillviz.grafted(loaded.model, graft):
-        changed = (loaded.finetuned != loaded.base)[region.flat()].sum()
-        assert int((loaded.flat.theta != before).sum()) == int(changed)
+        assert int((loaded.flat.theta != before).sum()) == int((loaded.finetuned != loaded.base)[region.flat()].sum())
     assert torch.equal(loaded.flat.theta, before)
 
     scored = skillviz.evaluate(base=pair[0], finetuned=pair[1], task=skillviz.task(task_file), region=region)
@@ -96,7 +93,8 @@ def test_a_run_s_own_command_and_python_make_it_again(pair, task_file, user_runs
 
 def test_an_empty_graft_scores_as_the_pre_trained_model(pair, task_file):
     opened = skillviz.load_pair(*pair, device="cpu")
-    graft = opened.graft(skillviz.Region({}, opened.table.shapes))
-    found = skillviz.evaluate(pair[0], task=task_file, graft=graft, device="cpu")
+    found = skillviz.evaluate(
+        pair[0], task=task_file, graft=opened.graft(skillviz.Region({}, opened.table.shapes)), device="cpu"
+    )
     states = found.scores["test"].states
     assert states["grafted"] == states["pretrained"] and found.size == 0

@@ -1,7 +1,5 @@
 """Tests of every bad input of the acceptance list: one clear message, exit code 2, and no partial run."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -135,8 +133,9 @@ def test_more_labels_than_the_head_has(pair, tmp_path):
 
 def test_a_masked_label_word_of_several_tokens(tmp_path, edited):
     path = edited(label_words={"masked": ["terrible", "extraordinarily"]})
-    said = localize(*tiny_pair(tmp_path, "bert", "prompt"), path, "--readout", "prompt")
-    of_kind(said, "BadLabelWord", "extraordinarily")
+    of_kind(
+        localize(*tiny_pair(tmp_path, "bert", "prompt"), path, "--readout", "prompt"), "BadLabelWord", "extraordinarily"
+    )
 
 
 def test_cuda_without_cuda(pair, task_file, monkeypatch, user_runs):
@@ -150,14 +149,11 @@ def test_cuda_without_cuda(pair, task_file, monkeypatch, user_runs):
 @pytest.mark.cases(1, 2)
 @pytest.mark.parametrize("writes", [0, 2, 5])
 def test_a_full_disk(pair, task_file, user_runs, monkeypatch, writes):
-    real, seen = atomic.write_file, []
+    real, seen, fails = atomic.write_file, [], Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
     def full(path: Path, write: Callable[[Path], object]) -> None:
         seen.append(path)
         return real(path, write if len(seen) <= writes else fails)
-
-    def fails(_: Path) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     for module in ("atomic.write_file", "runs.folder.write_file"):
         monkeypatch.setattr(f"skillviz.{module}", full)
@@ -195,14 +191,15 @@ def test_a_really_full_disk(pair, task_file, small_disk, free):
     assert not Store(small_disk / "runs").list() and not (small_disk / "m").exists()
 
 
-NO_MORE = [
-    OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
-    SafetensorError(f"Error while serializing: I/O error: {os.strerror(errno.EFBIG)} (os error {errno.EFBIG})"),
-]
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize("error", NO_MORE, ids=["os", "safetensors"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        SafetensorError(f"Error while serializing: I/O error: {os.strerror(errno.EFBIG)} (os error {errno.EFBIG})"),
+    ],
+    ids=["os", "safetensors"],
+)
 def test_a_full_disk_at_export(finished, tmp_path, monkeypatch, error):
     monkeypatch.setattr("skillviz.core.graft.save_file", Mock(side_effect=error))
     of_kind(call("export", *finished, "-o", tmp_path / "g.safetensors"), "DiskFull")
@@ -245,8 +242,7 @@ def test_ctrl_c_leaves_a_cancelled_run(members, user_runs):
     assert process.returncode == 130 and "Traceback" not in out + err
     (entry,) = Store(user_runs).unfinished()
     assert f"jobs resume {entry.record.run_id}" in err and err.endswith("Interrupted.\n")
-    listed = call("runs", "list", "--all", "--json").json["unfinished"][0]["status"]
-    assert entry.record.status == listed == "cancelled"
+    assert entry.record.status == call("runs", "list", "--all", "--json").json["unfinished"][0]["status"] == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -308,8 +304,10 @@ def test_other_commands_refuse_in_one_sentence(words, said_word):
     ],
 )
 def test_a_value_that_no_option_takes_is_refused_in_our_words(option, value, words):
-    said = call("localize", "--base", "a", "--finetuned", "b", "--task", "sst2", option, value)
-    refused(said, f"Invalid value for '{option}': {words}".strip())
+    refused(
+        call("localize", "--base", "a", "--finetuned", "b", "--task", "sst2", option, value),
+        f"Invalid value for '{option}': {words}".strip(),
+    )
 
 
 @pytest.mark.parametrize("command", ["finetune", "apply"])

@@ -95,10 +95,14 @@ class Chain(NamedTuple):
 
 
 def _store_as(folder: Path, dtype: torch.dtype) -> None:
-    tensors = {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()}
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "dtype": str(dtype).removeprefix("torch.")}))
+    save_file(
+        {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()},
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
+    (folder / "config.json").write_text(
+        json.dumps({**json.loads((folder / "config.json").read_text()), "dtype": str(dtype).removeprefix("torch.")})
+    )
 
 
 def test_the_applied_folder_predicts_what_the_run_stored(chain: Chain) -> None:
@@ -141,10 +145,8 @@ def test_evaluate_says_what_the_run_says(chain: Chain) -> None:
 def test_the_graft_file_says_where_it_comes_from(chain: Chain) -> None:
     header, run = Graft.load(chain.graft).header, chain.run
     about = header["run_id"], header["base"]["fingerprint"], header["labels"], "label_words" in header
-    words = run.record.readout != "head"
-    assert about == (run.id, run.record.base.fingerprint, list(task(chain.task).labels), words)
-    stored = chain.localized.json["metrics"]["grafted"]["accuracy"]
-    assert header["metrics"]["grafted"]["accuracy"] == stored
+    assert about == (run.id, run.record.base.fingerprint, list(task(chain.task).labels), (run.record.readout != "head"))
+    assert header["metrics"]["grafted"]["accuracy"] == chain.localized.json["metrics"]["grafted"]["accuracy"]
 
 
 def test_evaluate_with_region_and_pair_scores_all_states(chain: Chain) -> None:
@@ -159,8 +161,12 @@ def test_applied_folder_is_not_written_over(chain: Chain) -> None:
 
 @pytest.mark.parametrize(("size", "like"), [("100%", "tuned"), ("1", "base")])
 def test_size_d_and_one_entry_are_the_ends(members, pair, user_runs, tmp_path: Path, size, like):
-    run = call("localize", *members, "--method", "movement", "--size", size, "--device", "cpu", "--json").json
-    call("export", run["run_id"], "-o", tmp_path / "g.safetensors")
+    call(
+        "export",
+        call("localize", *members, "--method", "movement", "--size", size, "--device", "cpu", "--json").json["run_id"],
+        "-o",
+        tmp_path / "g.safetensors",
+    )
     call("apply", "--base", pair[0], "--graft", tmp_path / "g.safetensors", "--out", tmp_path / "out")
     base, tuned, applied = (load_file(folder / "model.safetensors") for folder in (*pair, tmp_path / "out"))
     assert (sum(int((applied[n] != tuned[n]).sum()) for n in applied) == 0) == (like == "tuned")

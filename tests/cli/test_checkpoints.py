@@ -1,7 +1,6 @@
 """Tests of `checkpoints`: one run per checkpoint, a table along training, and no repeated work."""
 
-from __future__ import annotations
-
+import os
 import shutil
 from pathlib import Path
 
@@ -20,9 +19,10 @@ from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
-from tests.cli.calls import call
+from tests.cli.calls import call, done, refused
 from tests.fake_run import STATES, fake_run
 from tests.refused import refused as refused_calls
+from tests.refused import refuses
 from tests.tiny import tiny_pair
 
 
@@ -40,16 +40,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:
     words = ("checkpoints", "--base", trained[0], "--checkpoints", trained[1], "--task", task_file, "--method")
     more = ("movement", "--size", "5%", "50%", "100%", "--device", "cpu", "--runs-dir", tmp_path, "--json")
-    said = call(*words, *more)
-    assert said.code == 0, said.err
+    said = done(*words, *more)
     table = said.json["checkpoints"]
     assert [row["step"] for row in table] == [9, 30, 100]  # by number, not by name
     assert table[-1]["held_of_last"] == table[-1]["iou"] == 1 and table[-1]["chance_iou"] is None
     assert all(0 <= row["iou"] < 1 and row["iou"] <= row["held_of_last"] for row in table[:-1])
     assert len(Store(tmp_path).list()) == 3
     for row in table:
-        run = Store(tmp_path).open(row["run_id"])
-        error = run.record.metrics["test"].states["grafted"]["ece"]
+        error = Store(tmp_path).open(row["run_id"]).record.metrics["test"].states["grafted"]["ece"]
         ends = row["grafted_ece"], row["grafted_ece_debiased"], row["grafted_ece_low"], row["grafted_ece_high"]
         assert ends == (error.value, error.debiased, error.low, error.high)
         assert row["finetuned_low"] <= row["finetuned"] <= row["finetuned_high"]
@@ -58,12 +56,10 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
     assert sorted(series) == [9, 30, 100] and series_of(runs[0], runs[:1]) == {}
     last = runs[-1].record  # the model of the folder itself took all steps
     folder, note = last.spec.finetuned.rpartition("/")[0], last.finetuned
-    assert note is not None
     own = last.model_copy(update={
         "spec": last.spec.model_copy(update={"finetuned": folder}), "finetuned": note.model_copy(update={"steps": 400}),
     })  # fmt: skip
-    whole = series_of(Run(runs[-1].path, own), [*runs, Run(runs[-1].path, own)])
-    assert sorted(whole) == [9, 30, 100, 400]
+    assert sorted(series_of(Run(runs[-1].path, own), [*runs, Run(runs[-1].path, own)])) == [9, 30, 100, 400]
     unknown = own.model_copy(update={"finetuned": note.model_copy(update={"steps": None})})
     assert series_of(Run(runs[-1].path, unknown), runs) == {}
     points = checkpoint_points(series)
@@ -72,7 +68,6 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
     for row in table:  # the table and the figure use the same rule
         size = needed["value"].get(row["step"], np.nan) * runs[0].record.d
         assert row["size_needed"] == (None if np.isnan(size) else pytest.approx(size))
-    for row in table:
         step, metric = row["step"], Store(tmp_path).open(row["run_id"]).record.metric
         assert of["finetuned", metric, step] == row["finetuned"] and of["grafted", "ece", step] == row["grafted_ece"]
         assert of["shared", "overlap", step] == row["held_of_last"]
@@ -81,12 +76,11 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
     assert len(Store(tmp_path).list()) == 3
     csv, html = tmp_path / "series.csv", tmp_path / "series.html"
     call(*words, *more, "--out", csv, "--report", html)
-    assert list(pd.read_csv(csv)["step"]) == [9, 30, 100]
     text = html.read_text(encoding="utf-8")
-    drawn = len(PANELS) - 1  # with top movement alone, no panel shows the overlap with a search
-    assert text.count('data-figure="') == drawn and "Size that recovers the gain" in text
-    refused = call(*words, *more, "--report", tmp_path / "nowhere" / "x.html")
-    assert refused.code == 2 and "name a file in a folder that exists" in refused.err
+    # with top movement alone, no panel shows the overlap with a search
+    assert text.count('data-figure="') == len(PANELS) - 1 and "Size that recovers the gain" in text
+    assert list(pd.read_csv(csv)["step"]) == [9, 30, 100]
+    refused(call(*words, *more, "--report", tmp_path / "nowhere" / "x.html"), "name a file in a folder that exists")
 
 
 def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> None:
@@ -122,14 +116,17 @@ def test_the_movement_in_a_region_is_that_of_its_entries(trained: tuple[Path, Pa
     pair, region = load_pair(trained[0], tuned, device="cpu"), run.region()
     moved = (pair.finetuned - pair.base).double() ** 2
     points = checkpoint_points({1: [run]})
-    held = points.loc[points["what"] == "held", "value"].item()
-    assert held == pytest.approx(float(moved[region.flat()].sum() / moved.sum()), rel=1e-5)
+    assert points.loc[points["what"] == "held", "value"].item() == pytest.approx(
+        float(moved[region.flat()].sum() / moved.sum()), rel=1e-5
+    )
 
 
 def stored_runs() -> list[Run]:
     """Return a search and a top movement run of one stored pair and size."""
-    names = ("mr-minilm-l6-stagewise-106467-s1-ba6563", "mr-minilm-l6-movement-106467-s0-9ff87f")
-    return [Store(shipped_root()).open(name) for name in names]
+    return [
+        Store(shipped_root()).open(name)
+        for name in ("mr-minilm-l6-stagewise-106467-s1-ba6563", "mr-minilm-l6-movement-106467-s0-9ff87f")
+    ]
 
 
 @pytest.mark.nightly
@@ -172,35 +169,32 @@ def test_a_final_model_does_not_become_the_first_checkpoint(tmp_path: Path, caps
     for name in ("checkpoint-5", "checkpoint-10", "checkpoint-best", "final"):
         (tmp_path / name).mkdir()
     named = [str(tmp_path / name) for name in ("checkpoint-5", "checkpoint-10", "final")]
-    with pytest.raises(BadInput, match=r"final' tells its step, and others have one"):
-        steps_of(named)
+    refuses(BadInput, r"final' tells its step, and others have one", steps_of, named)
     (tmp_path / "final" / "trainer_state.json").write_text('{"global_step": 12}', encoding="utf-8")
     assert steps_of(named) == ({5: named[0], 10: named[1], 12: named[2]}, False)
     assert steps_of([str(tmp_path)])[0] == {5: named[0], 10: named[1]}
     assert "checkpoint-best is left out" in capsys.readouterr().err
     (tmp_path / "checkpoint-5").rmdir()
-    with pytest.raises(BadInput, match="holds one checkpoint; give a folder with two or more"):
-        steps_of([str(tmp_path)])
+    refuses(BadInput, "holds one checkpoint; give a folder with two or more", steps_of, [str(tmp_path)])
 
 
 @pytest.mark.nightly
 def test_an_interrupted_save_is_left_out(trained: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    shutil.copytree(trained[1], out)
+    out = shutil.copytree(trained[1], tmp_path / "out")
     for step in (200, 300):
         shutil.copytree(out / "checkpoint-100", out / f"checkpoint-{step}")
     (out / "checkpoint-200" / "model.safetensors").unlink()
-    whole = (out / "checkpoint-300" / "model.safetensors").read_bytes()
-    (out / "checkpoint-300" / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    half = out / "checkpoint-300" / "model.safetensors"
+    os.truncate(half, half.stat().st_size // 2)
     words = ("checkpoints", "--base", trained[0], "--task", task_file, "--method", "movement", "--size", "5%", "100%")
     more = ("--device", "cpu", "--runs-dir", tmp_path / "runs", "--json")
-    said = call(*words, "--checkpoints", out, *more)
-    assert said.code == 0, said.err
+    said = done(*words, "--checkpoints", out, *more)
     assert [row["step"] for row in said.json["checkpoints"]] == [9, 30, 100]
     assert "step 200 is left out" in said.err and "step 300 is left out" in said.err
-    named = [word for step in (9, 30, 200) for word in ("--checkpoints", out / f"checkpoint-{step}")]
-    refused = call(*words, *named, *more)
-    assert refused.code == 2 and "checkpoint-200" in refused.err, "what was named is not left out"
-    shutil.rmtree(out / "checkpoint-9")
-    shutil.rmtree(out / "checkpoint-30")
-    assert call(*words, "--checkpoints", out, *more).code == 2
+    refused(
+        call(*words, *[word for step in (9, 30, 200) for word in ("--checkpoints", out / f"checkpoint-{step}")], *more),
+        "checkpoint-200",
+    )  # what was named is not left out
+    for step in (9, 30):
+        shutil.rmtree(out / f"checkpoint-{step}")
+    refused(call(*words, "--checkpoints", out, *more))

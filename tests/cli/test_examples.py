@@ -1,7 +1,5 @@
 """Tests of `examples`: the shipped list, and building a pair and its runs from base and data, once and resumably."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -18,7 +16,8 @@ from skillviz.models.preflight import preflight
 from skillviz.runs import example_runs
 from skillviz.runs.spec import key_in
 from skillviz.tasks import project, registry
-from tests.cli.calls import call
+from tests.cli.calls import done
+from tests.refused import refuses
 from tests.test_arrows import PROJECT
 from tests.tiny import tiny_pair, tiny_task
 
@@ -49,9 +48,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def listed(runs_dir: Path) -> dict[str, Any]:
     """Return the output of `examples list` as JSON."""
-    said = call("examples", "list", "--runs-dir", runs_dir, "--json")
-    assert said.code == 0, said.err
-    return said.json
+    return done("examples", "list", "--runs-dir", runs_dir, "--json").json
 
 
 @pytest.mark.nightly
@@ -60,8 +57,7 @@ def test_a_pair_and_its_runs_are_built_once(world: Path) -> None:
     before = listed(runs_dir)
     assert [pair["built"] for pair in before["pairs"]] == [False]
     assert before["runs"] == {"tiny-sgd/opening": None, "tiny-sgd/matched": None}
-    said = call("examples", "build", "--runs-dir", runs_dir, "--device", "cpu")
-    assert said.code == 0, said.err
+    done("examples", "build", "--runs-dir", runs_dir, "--device", "cpu")
     folder = world / "examples" / "pairs" / "tiny-sgd"
     check = preflight(world / "examples" / "models" / "tiny", folder)
     assert check.fits and "stored without" in check.notes[0]
@@ -74,8 +70,8 @@ def test_a_pair_and_its_runs_are_built_once(world: Path) -> None:
     assert record["spec"]["finetuned"] == "examples/pairs/tiny-sgd" and record["spec"]["sizes"] == ["10%", "5%"]
     assert (runs_dir / "parts" / after["runs"]["tiny-sgd/opening"] / "cells").is_dir()
     stamps = {path: path.stat().st_mtime_ns for path in runs_dir.rglob("*") if path.is_file()}
-    again = call("examples", "build", "--only", "tiny-sgd", "--runs-dir", runs_dir)
-    assert again.code == 0 and listed(runs_dir) == after
+    done("examples", "build", "--only", "tiny-sgd", "--runs-dir", runs_dir)
+    assert listed(runs_dir) == after
     assert {path: path.stat().st_mtime_ns for path in runs_dir.rglob("*") if path.is_file()} == stamps
 
 
@@ -89,8 +85,7 @@ def test_an_interrupted_training_resumes(world: Path, monkeypatch: pytest.Monkey
             raise KeyboardInterrupt
 
     (pair,) = examples.example_pairs()
-    with pytest.raises(KeyboardInterrupt):
-        example_runs.make_pair(pair, interrupt, "cpu")
+    refuses(KeyboardInterrupt, None, example_runs.make_pair, pair, interrupt, "cpu")
     assert not pair.is_built
     example_runs.make_pair(pair, None, "cpu")
     assert taken == [1, 2, 3, 4, 5, 6] and pair.is_built, "no step is made twice"
@@ -98,11 +93,11 @@ def test_an_interrupted_training_resumes(world: Path, monkeypatch: pytest.Monkey
 
 def test_a_name_stands_for_what_it_needs(world: Path) -> None:
     pairs, (opening, matched) = example_runs.chosen(["tiny-sgd/matched"])
-    named = [one.name for one in (*pairs, opening, matched)]
-    assert named == ["tiny-sgd", "tiny-sgd/opening", "tiny-sgd/matched"], "the region that it matches"
+    assert [one.name for one in (*pairs, opening, matched)] == ["tiny-sgd", "tiny-sgd/opening", "tiny-sgd/matched"], (
+        "the region that it matches"
+    )
     assert key_in(matched.spec.options["reference"]) == opening.spec.key()
-    with pytest.raises(BadInput, match="'tiny' is not an example; known: tiny-sgd, tiny-sgd/opening"):
-        example_runs.chosen(["tiny"])
+    refuses(BadInput, "'tiny' is not an example; known: tiny-sgd, tiny-sgd/opening", example_runs.chosen, ["tiny"])
     assert no_folder("examples/pairs/tiny-sgd").endswith("`python -m skillviz examples build --only tiny-sgd`.")
 
 
@@ -114,5 +109,6 @@ def test_the_tables_that_ship_can_be_built() -> None:
         assert (PROJECT / pair.base).is_dir() and registry.task(pair.task).has_training
         assert pair.base in examples.example_bases()
     assert all(registry.task(name) for run in runs for name in run.spec.others)
-    folders = {path.name for path in (PROJECT / examples.PAIRS).glob("*")}
-    assert folders <= {pair.name for pair in pairs if pair.ships}, "a folder of examples/pairs has no row"
+    assert {path.name for path in (PROJECT / examples.PAIRS).glob("*")} <= {
+        pair.name for pair in pairs if pair.ships
+    }, "a folder of examples/pairs has no row"

@@ -1,7 +1,5 @@
 """Tests of `finetune --recipe`: every recipe from the command line; incompatible options are refused at once."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -18,16 +16,6 @@ from tests.cli.calls import call, done, in_one_line, refused
 from tests.tiny import tiny_pair, tiny_task
 
 QUICK = ("--steps", 3, "--device", "cpu", "--json")
-
-
-@pytest.fixture(scope="module")
-def other_task(task_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the same task under another name, with other texts."""
-    path = shutil.copytree(task_file.parent, tmp_path_factory.mktemp("other"), dirs_exist_ok=True) / "task.yaml"
-    path.write_text(path.read_text().replace("name: tiny", "name: other"))
-    for rows in path.parent.glob("*.jsonl"):
-        rows.write_text(rows.read_text().replace('"text": "', '"text": "then '))
-    return path
 
 
 def finetune(base: Path, out: Path, *words: object) -> dict:
@@ -62,9 +50,14 @@ def test_a_run_s_region_is_re_trained(pair, task_file, localized, tmp_path):
 
 
 @pytest.mark.nightly
-def test_several_tasks_at_once_and_one_after_the_other(pair, task_file, other_task, localized, tmp_path):
+def test_several_tasks_at_once_and_one_after_the_other(pair, task_file, localized, tmp_path):
+    """The second task has another name and other texts."""
+    other = shutil.copytree(task_file.parent, tmp_path / "other") / "task.yaml"
+    other.write_text(other.read_text().replace("name: tiny", "name: other"))
+    for rows in other.parent.glob("*.jsonl"):
+        rows.write_text(rows.read_text().replace('"text": "', '"text": "then '))
     runs, run_id = localized[0], localized[1].json["run_id"]
-    words = ("--task", task_file, "--task", other_task, "--recipe")
+    words = ("--task", task_file, "--task", other, "--recipe")
     told = finetune(pair[0], tmp_path / "m", *words, "multi-task", "--without-frozen")
     assert set(told["models"]) == {"tiny", "other"} and set(told["metrics"]) == {"tiny validation", "other validation"}
     load_pair(pair[0], tmp_path / "m" / "other", device="cpu")

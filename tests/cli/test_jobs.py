@@ -1,7 +1,5 @@
 """Tests of `jobs` and studies: a running study is listed, watched, cancelled, resumed and logged by its name."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -48,8 +46,7 @@ def test_a_study_under_way_is_listed_and_others_are_not(empty: Path, sleeper: su
     assert "No job is queued or running" in call("jobs", "list").out
     fake_running(empty, sleeper)
     said = call("jobs", "list", "--json")
-    assert "Nothing waits" not in said.out and "table1-small" not in said.out
-    assert "table2-small" in said.out and "step 4 of 31" in said.out
+    check(said.out, ("table2-small", "step 4 of 31"), ("Nothing waits", "table1-small"))
     (told,) = said.json["studies"]
     assert told.items() >= {"study": "table2-small", "status": "running", "step": 4, "steps": 31}.items()
 
@@ -93,19 +90,21 @@ def test_the_log_says_what_the_page_says(empty: Path, sleeper: subprocess.Popen[
     run = fake_run(Store(empty), seed=1)
     record, work = run.path / "run.json", run.path / "work"
     content = json.loads(record.read_text())
-    failure = {"kind": "BadData", "message": "no rows", "hint": "Add some."}
-    record.write_text(json.dumps({**content, "status": "failed", "error": failure}))
-    said = call("jobs", "log", run.id).err
-    facts = (f"{run.id} has failed.", "BadData: no rows Add some.", "resume")
-    check(said, facts)
+    record.write_text(
+        json.dumps(
+            {**content, "status": "failed", "error": {"kind": "BadData", "message": "no rows", "hint": "Add some."}}
+        )
+    )
+    check(call("jobs", "log", run.id).err, (f"{run.id} has failed.", "BadData: no rows Add some.", "resume"))
     record.write_text(json.dumps({**content, "status": "running"}))
     work.mkdir(exist_ok=True)
     works_on(sleeper, work)
     step = {"phase": "search", "search": 1, "searches": 1, "step": 31, "total": 50, "size": 9, "added": 1, "removed": 0,
             "loss": 0.412, "time": time.time(), "left": 75, "target": 9}  # fmt: skip
     (work / "events.jsonl").write_text(json.dumps(step) + "\n")
-    said = call("jobs", "log", run.id).err
-    assert f"{run.id} is running: searching: step 31 of 50, loss 0.412, about 75 s left" in said
+    assert (
+        f"{run.id} is running: searching: step 31 of 50, loss 0.412, about 75 s left" in call("jobs", "log", run.id).err
+    )
 
 
 @pytest.mark.parametrize("workers", [3, None])
@@ -119,8 +118,9 @@ def test_a_study_that_was_cut_goes_on_with_as_many_processes(
     if workers is None:
         record.unlink()
     assert call("jobs", "resume", "table2-small").out == "table2-small\n"
-    words = ["study", "run", str(folder / "study.yaml")]
-    assert [(one.folder, one.words[:3], one.workers) for one in begun] == [(folder, words, workers or 1)]
+    assert [(one.folder, one.words[:3], one.workers) for one in begun] == [
+        (folder, ["study", "run", str(folder / "study.yaml")], workers or 1)
+    ]
 
 
 def test_a_study_goes_on_from_the_folder_it_was_started_in(

@@ -1,7 +1,5 @@
 """Tests of `localize`: sizes as typed, the JSON contract, the table, and the options of a localizer."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -33,7 +31,6 @@ from tests.runs.test_scoring import other_task
 from tests.scripts import script
 
 STATES = ("pretrained", "finetuned", "grafted", "complement")
-RECIPE = {"difference": [{"layers": [0, 1], "kinds": ["value"]}, {"rows": [[0, 3]], "biases": False}]}
 DOCS = PROJECT / "docs"
 EXAMPLES = DOCS / "examples"
 SMALL = ("--max-train", "24", "--max-validation", "16", "--max-test", "24")
@@ -60,9 +57,7 @@ def test_json_is_the_last_line_and_holds_what_is_promised(localized):
     found = said.json
     for state in STATES:
         values = found["metrics"][state]
-        assert {m: type(values[m]) for m in ("accuracy", "ece", "nll")} == dict.fromkeys(
-            ("accuracy", "ece", "nll"), float
-        )
+        assert [type(values[metric]) for metric in ("accuracy", "ece", "nll")] == [float] * 3
         for metric, value in (("accuracy", values["accuracy"]), ("ece", found["debiased"][state]["ece"])):
             low, high = found["intervals"][state][metric]
             assert low <= value <= high and "accuracy" not in found["debiased"][state]
@@ -131,15 +126,14 @@ def test_read_options_takes_numbers_and_words():
 
 
 @pytest.mark.parametrize(
-    ("given", "metric", "text"),
+    ("value", "low", "high", "metric", "text"),
     [
-        ((0.864, 0.848, 0.879), "accuracy", "86.4 (84.8–87.9)"),
-        ((0.4321, 0.4, 0.5), "nll", "0.432 (0.400–0.500)"),
-        ((None, None, None), "f1", "n/a"),
+        (0.864, 0.848, 0.879, "accuracy", "86.4 (84.8–87.9)"),
+        (0.4321, 0.4, 0.5, "nll", "0.432 (0.400–0.500)"),
+        (None, None, None, "f1", "n/a"),
     ],
 )
-def test_numbers_are_said_with_their_interval(given, metric, text):
-    value, low, high = given
+def test_numbers_are_said_with_their_interval(value, low, high, metric, text):
     assert estimate_text(Estimate(value=value, low=low, high=high), metric_row(metric)) == text
 
 
@@ -153,7 +147,8 @@ def expression(members: Members, *more: object) -> Said:
 
 @pytest.mark.nightly
 def test_the_command_and_the_python_line_make_the_run_again(members, user_runs):
-    said = expression(members, "--option", f"expression={json.dumps(RECIPE)}", "--json")
+    recipe = {"difference": [{"layers": [0, 1], "kinds": ["value"]}, {"rows": [[0, 3]], "biases": False}]}
+    said = expression(members, "--option", f"expression={json.dumps(recipe)}", "--json")
     assert said.code == 0 and set(STATES) <= set(said.json["metrics"]), said.err
     store = Store(user_runs)
     run = store.open(said.json["run_id"])
@@ -194,8 +189,10 @@ def test_what_cannot_be_made_is_one_sentence_and_leaves_no_run(members, user_run
 def commands_of(name: str, tuned: Path) -> list[list[str]]:
     """Return the page's commands for a task, as words, with the model in this folder."""
     page = (DOCS / "add-a-task.md").read_text(encoding="utf-8")
-    lines = re.findall(rf"^python -m skillviz (.*{name}\.yaml.*)$", page, re.MULTILINE)
-    return [shlex.split(line.replace(f"models/{name}", str(tuned))) for line in lines]
+    return [
+        shlex.split(line.replace(f"models/{name}", str(tuned)))
+        for line in re.findall(rf"^python -m skillviz (.*{name}\.yaml.*)$", page, re.MULTILINE)
+    ]
 
 
 def test_their_data_are_what_the_program_writes(tmp_path: Path) -> None:
@@ -296,8 +293,9 @@ def test_references_are_scored_from_preflight_to_an_applied_graft(
     done("export", run.id, "-o", graft, *runs)
     done("apply", "--base", record.spec.base, "--graft", graft, "--out", applied)
     again = call("evaluate", *members_of(record.spec.base, applied, EXAMPLES / "score-place.yaml"), *few, "--json")
-    grafted = record.metrics["test"].states["grafted"]["perplexity"].value
-    assert again.json["metrics"]["finetuned"] == {"perplexity": pytest.approx(grafted, rel=1e-6)}
+    assert again.json["metrics"]["finetuned"] == {
+        "perplexity": pytest.approx(record.metrics["test"].states["grafted"]["perplexity"].value, rel=1e-6)
+    }
     refused(call(*words, "--method", "linearized", *runs), "has one reference")
 
 
@@ -326,5 +324,7 @@ def test_their_commands_lead_to_a_report(name: str, tmp_path: Path, monkeypatch:
     done("slices", run.id, *runs)
     exported = done("export", run.id, *runs, "-o", tmp_path / "graft.safetensors")
     assert "does not hold its prompt" not in exported.err + exported.out
-    also = call(*commands[1], *SMALL, "--also", "examples/tasks/mr.yaml")
-    refused(also, "has options of its own for each example and no classes")
+    refused(
+        call(*commands[1], *SMALL, "--also", "examples/tasks/mr.yaml"),
+        "has options of its own for each example and no classes",
+    )

@@ -1,7 +1,5 @@
 """Test that `preflight` and `localize` have the same options, checks and messages."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -36,8 +34,7 @@ def without_masked_template(folder: Path) -> Members:
 def with_code_of_its_own(folder: Path) -> Members:
     pair = tiny_pair(folder)
     for model in pair:
-        auto = {"AutoModelForSequenceClassification": "mynet.Net"}
-        change_config(model, model_type="mynet", auto_map=auto)
+        change_config(model, model_type="mynet", auto_map={"AutoModelForSequenceClassification": "mynet.Net"})
     return members_of(*pair, tiny_task(folder))
 
 
@@ -167,8 +164,7 @@ def test_test_examples_that_are_training_examples_are_counted(pair, tmp_path: Pa
     test, train = (
         [json.loads(line)["text"] for line in path.read_text().splitlines()] for path in (tmp_path / "test.jsonl", file)
     )
-    with file.open("a") as rows:
-        rows.write(json.dumps({"text": test[0].upper(), "label": 0}) + "\n")
+    file.write_text(file.read_text() + json.dumps({"text": test[0].upper(), "label": 0}) + "\n")
     said = call("preflight", *members_of(*pair, task), "--json")
     assert (
         f"{len({*test} & {*train}) + 1} of {len(test)} test examples" in said.out and "flatter every score" in said.out
@@ -189,8 +185,11 @@ def test_every_pair_is_listed_with_its_facts_and_how_to_start(monkeypatch: pytes
 
 
 def test_an_id_that_the_hub_no_longer_has_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = type("RepositoryNotFoundError", (Exception,), {})("404\nwith details")
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", Mock(side_effect=gone))
+    monkeypatch.setattr(
+        huggingface_hub,
+        "snapshot_download",
+        Mock(side_effect=type("RepositoryNotFoundError", (Exception,), {})("404\nwith details")),
+    )
     said = call("preflight", "--base", ROWS[0].base, "--finetuned", ROWS[0].finetuned)
     refused(said, f"'{ROWS[0].base}'", "the hub has no such model")
     assert "details" not in said.err

@@ -1,7 +1,5 @@
 """Tests of publishing a graft to a stand-in of the hub and opening it again; without the option, nothing is sent."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -86,9 +84,8 @@ def _check_card(text: str, graft: Graft, run: dict[str, Any]) -> None:
     stored = {result.metric_type: result for result in data.eval_results}["accuracy"]
     assert stored.metric_value == pytest.approx(run["metrics"]["grafted"]["accuracy"], abs=5e-5)
     assert f"({100 * low:.1f}–{100 * high:.1f})" in stored.metric_name
-    parts = (f"apply --base some/encoder --graft {NAME}", graft.header["base"]["fingerprint"], run["run_id"], "class-")
-    parts += (f"{graft.region.size:,} of {graft.region.d:,}",)
-    check(text, parts)
+    base, entries = graft.header["base"]["fingerprint"], f"{graft.region.size:,} of {graft.region.d:,}"
+    check(text, (f"apply --base some/encoder --graft {NAME}", base, run["run_id"], "class-", entries))
 
 
 @pytest.mark.nightly
@@ -127,8 +124,7 @@ def test_nothing_is_sent_without_the_option_or_in_a_dry_run(hub, finished, tmp_p
         ["export", *finished, "--push-to-hub", NAME, "--dry-run", "--base-model", "some/encoder"],
     )  # fmt: skip
     assert ended.stdout.count("ended 0") == 2 and hub.asked == [], ended.stderr
-    words = (f"{NAME} would get these files. Nothing was sent.", "README.md: ", "base_model: some/encoder")
-    check(ended.stdout, words)
+    check(ended.stdout, (f"{NAME} would get these files. Nothing was sent.", "README.md: ", "base_model: some/encoder"))
 
 
 @pytest.mark.nightly

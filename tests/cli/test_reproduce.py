@@ -1,7 +1,5 @@
 """Tests of `reproduce`: the study file it writes, its output, and its errors for wrong names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -15,7 +13,8 @@ from skillviz.studies.paper.request import is_as_requested
 from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec, read_study
 from tests.cli.calls import Said, call, done, refused
-from tests.studies.tiny_studies import tiny_scale, write_world
+from tests.studies.conftest import world
+from tests.studies.tiny_study import tiny_scale
 from tests.tables import check
 from tests.tiny import tiny_pair, tiny_task
 
@@ -95,12 +94,6 @@ def test_a_dry_run_says_what_is_needed_and_writes_nothing(tmp_path: Path) -> Non
     known = done(*words).json
     assert (known["runs"], known["scores"]) == (3, 9) and known["models"] in (9, 10)
     assert call(*words, "--train-steps", 9000).json["models"] == 10 and not (tmp_path / "r").exists()
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a tiny base with a language-model head, and two tasks with the same labels."""
-    return write_world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.mark.cases(5, 5)

@@ -1,7 +1,5 @@
 """Tests of `runs`, `study`, `dashboard` and `preflight`: their output and exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -36,8 +34,7 @@ def test_an_empty_store_says_how_to_make_a_run(empty):
 def test_a_run_is_named_by_id_prefix_or_folder(store, way):
     name = {"id": store[1], "prefix": store[1][:-3], "folder": str(store[0] / store[1])}[way]
     said = call("runs", "show", name, "--json")
-    assert open_run(name).id == said.json["run_id"] == store[1]
-    assert "Reproduce: python -m skillviz localize" in said.out
+    assert open_run(name).id == said.json["run_id"] == store[1] and "Reproduce: python -m skillviz localize" in said.out
 
 
 def test_verify_finds_a_flipped_bit(store, monkeypatch, tmp_path):
@@ -124,8 +121,9 @@ def test_a_study_with_a_run_that_fails_makes_the_others(study, user_runs):
     empty = {"localizer": "expression", "options": {"expression": {"layers": []}}}
     said = call("study", "run", study(MOVEMENT, empty), "--json")
     refused(said, "a region without entries")
-    told = len(said.json["finished"]), len(said.json["failed"]), said.json["steps"]["not_reached"]
-    assert told == (1, 1, 1), "the tables are not reached"
+    assert (len(said.json["finished"]), len(said.json["failed"]), said.json["steps"]["not_reached"]) == (1, 1, 1), (
+        "the tables are not reached"
+    )
 
 
 def test_a_study_that_cannot_be_made_says_which_entry_before_anything_is_made(study, user_runs):

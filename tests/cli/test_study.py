@@ -1,7 +1,5 @@
 """Tests of `study run|status|table|pack` for a study named by file or by name, the user's or shipped."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -14,19 +12,17 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import list_studies
 from tests.cli.calls import call, done, refused, sentence
 from tests.studies.fake_study import fake_running, fake_study
+from tests.studies.tiny_study import models_in
 
 
 @pytest.fixture(scope="module")
 def made(pair: tuple[Path, Path], task_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Return a store with the finished study `Tiny one`: a model, a region, tables. Tests must not change it."""
-    folder = tmp_path_factory.mktemp("made")
     entry = {"recipe": "sgd", "finetune": {"steps": 4, "lr": 0.05}, "localizer": "movement", "size": "10%"}
     common = {"base": str(pair[0]), "task": str(task_file), "readout": "head", "device": "cpu"}
-    study = StudySpec(name="Tiny one", defaults=common, runs=(entry,))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKILLVIZ_FINETUNED", str(folder / "finetuned-models"))
-        assert run_study(study, Store(folder / "runs")).is_whole
-    return Store(folder / "runs")
+    with models_in(tmp_path_factory.mktemp("made")) as store:
+        assert run_study(StudySpec(name="Tiny one", defaults=common, runs=(entry,)), store).is_whole
+    return store
 
 
 @pytest.fixture

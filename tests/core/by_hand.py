@@ -1,11 +1,14 @@
 """Tests of values as tables: the name of a case, what is wanted, what is called, and its arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.refused import refused, refuses
+
+# Re-exported, so that a test imports all its tables from one place.
+__all__ = ["by_hand", "near", "refused", "refuses"]
 
 
 def by_hand(*cases: tuple[Any, ...]) -> Callable[[Any], None]:

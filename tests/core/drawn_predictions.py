@@ -1,7 +1,5 @@
 """Random logits and labels for property tests, with ties and with confident and uncertain rows."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st

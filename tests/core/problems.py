@@ -1,7 +1,5 @@
 """Tiny examples and problems, built in code, for the tests of the engine and the localizers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -52,8 +50,9 @@ def model_of(family: str = "bert", readout: str = "head", labels: int = 2, seed:
 
 
 def table_of(model: nn.Module) -> ParameterTable:
-    named = model.named_parameters()
-    return graftable(model.config.model_type, {name: tuple(p.shape) for name, p in named}, model.config.to_dict())
+    return graftable(
+        model.config.model_type, {name: tuple(p.shape) for name, p in model.named_parameters()}, model.config.to_dict()
+    )
 
 
 def problem_of(
@@ -84,8 +83,9 @@ def problem_of(
 def tiny_problem(
     family: str = "bert", readout: str = "head", labels: int = 2, n: int = 12, seed: int = 0, **changes: object
 ) -> Problem:
-    model, encoded = model_of(family, readout, labels, seed), examples(readout, n, labels, seed)
-    return problem_of(model, encoded, readout, seed=seed, **changes)  # type: ignore[arg-type]
+    return problem_of(
+        model_of(family, readout, labels, seed), examples(readout, n, labels, seed), readout, seed=seed, **changes
+    )  # type: ignore[arg-type]
 
 
 def learnable_problem(steps: int = 60, n: int = 64, seed: int = 0) -> Problem:

@@ -1,7 +1,5 @@
 """Tests of the engine on CUDA: the same sizes of regions and the same gradients as on the CPU, and exact grafts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -14,8 +12,7 @@ from skillviz.core.recordings import Recordings
 from skillviz.core.region import Region
 from skillviz.core.stability import bootstrap_regions, stability
 from skillviz.errors import BadModel
-from tests.core.localizers.test_every_localizer import finish, start
-from tests.core.localizers.test_resume import cut_after, told, whole
+from tests.core.localizers.test_every_localizer import cut_after, finish, start, told, whole
 from tests.core.problems import examples, model_of, problem_of
 from tests.core.test_recordings import RECORDABLE, Repeated, recorded
 

@@ -1,9 +1,6 @@
 """Tests of intervals, also over few seeds: slow twins on the same resamples, coverage, vectorized form, exact ends."""
 
-from __future__ import annotations
-
 import math
-from functools import partial
 from unittest.mock import Mock
 
 import numpy as np
@@ -17,12 +14,10 @@ from skillviz.core import intervals, metrics, scores
 from skillviz.core.calibration_error import calibration_difference, calibration_error
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
 from skillviz.errors import BadData, BadInput
-from tests.core.by_hand import by_hand, near
+from tests.core.by_hand import by_hand, near, refused
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
-from tests.reference import calibration as slow
 from tests.reference import intervals as slow_intervals
 from tests.reference.calibration import TWINS
-from tests.refused import refused
 
 # Metrics of generated texts have scores of another shape: tests/core/test_generation.py
 OF_CLASSES = [name for name in metrics.SCORED if not metrics.METRICS[name].of_text]
@@ -58,11 +53,11 @@ def test_bootstrap_and_paired_bootstrap_equal_slow_ones(metric: str) -> None:
     a, b, labels = some(30)
     weights, twin = np.concatenate(list(intervals.draws(30, 40, seed=5))), TWINS[metric]
     slow_a, slow_b = (np.array(slow_intervals.resampled(twin, weights, z, labels)) for z in (a, b))
-    alone = slow_intervals.interval(twin(a, labels), slow_a)
     value, low, high = slow_intervals.interval(twin(a, labels) - twin(b, labels), slow_a - slow_b)
     there, back = (intervals.paired_bootstrap(*z, labels, metric, 40, seed=5)[:3] for z in ((a, b), (b, a)))
-    found = [*intervals.bootstrap(a, labels, metric, 40, seed=5)[:3], *there, *back]
-    assert found == pytest.approx([*alone, value, low, high, -value, -high, -low], rel=1e-9, abs=1e-12)
+    assert [*intervals.bootstrap(a, labels, metric, 40, seed=5)[:3], *there, *back] == pytest.approx(
+        [*slow_intervals.interval(twin(a, labels), slow_a), value, low, high, -value, -high, -low], rel=1e-9, abs=1e-12
+    )
     assert back != pytest.approx((value, low, high), rel=1e-2), "an error of sign would pass"
     assert intervals.paired_bootstrap(a, a, labels, metric, 40)[:3] == (0, 0, 0)
 
@@ -73,11 +68,17 @@ def test_many_differences_to_one_baseline_are_those_of_each_pair() -> None:
     found = intervals.paired_differences(a, others, labels, names, 60, seed=3)
     for other, row in zip(others, found, strict=True):
         base, right = (z.argmax(axis=1) == labels for z in (a, other))
-        accuracy = intervals.accuracy_difference(other, a, labels)[:4]
-        nll = intervals.paired_bootstrap(other, a, labels, "nll", 60, seed=3)
         assert list(row) == list(names) and row["ece"] == intervals.metric_difference(other, a, labels, "ece")
         wanted = pytest.approx(
-            [*accuracy, (right & ~base).sum(), (base & ~right).sum(), *nll], rel=1e-9, abs=1e-12, nan_ok=True
+            [
+                *intervals.accuracy_difference(other, a, labels)[:4],
+                (right & ~base).sum(),
+                (base & ~right).sum(),
+                *intervals.paired_bootstrap(other, a, labels, "nll", 60, seed=3),
+            ],
+            rel=1e-9,
+            abs=1e-12,
+            nan_ok=True,
         )
         assert [*row["accuracy"], *row["nll"]] == wanted
     assert found[0]["nll"] != found[1]["nll"]
@@ -103,8 +104,11 @@ def test_each_metric_has_the_interval_that_its_row_names(metric: str) -> None:
     else:
         ends = intervals.bootstrap(weak, labels, metric)[1:3]
         assert found[1:3] == pytest.approx(intervals.wilson(found.value * 120, 120) if kind == "wilson" else ends)
-        paired = intervals.paired_bootstrap(weak, strong, labels, metric)
-        drawn = intervals.accuracy_difference(weak, strong, labels) if metric == "accuracy" else paired
+        drawn = (
+            intervals.accuracy_difference(weak, strong, labels)
+            if metric == "accuracy"
+            else intervals.paired_bootstrap(weak, strong, labels, metric)
+        )
         assert less[:3] == drawn[:3] or (metric == "f1" and less.low <= drawn.low < drawn.high <= less.high)
         assert np.isnan([found.debiased, less.debiased]).all()
 
@@ -170,8 +174,9 @@ def test_the_paired_interval_covers_where_few_predictions_differ(differ: int) ->
     counts = random.multinomial(n, [0.7 * differ / n, 0.3 * differ / n, 1 - differ / n], 4000)
     low, high = intervals.tango(counts[:, 0], counts[:, 1], n)
     assert np.mean((low <= true) & (true <= high)) >= 0.935
-    drawn = [random.multinomial(n, row / n, 400) @ [1 / n, -1 / n, 0] for row in counts[:300]]
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=1)
+    low, high = np.quantile(
+        [random.multinomial(n, row / n, 400) @ [1 / n, -1 / n, 0] for row in counts[:300]], [0.025, 0.975], axis=1
+    )
     assert differ > 3 or ((low <= true) & (true <= high)).mean() < 0.92, "the interval from before would fail"
 
 
@@ -185,16 +190,16 @@ def test_models_that_hardly_differ_leave_some_difference_open() -> None:
         itself, same, less = (intervals.metric_difference(a, z, labels, metric) for z in (a, 2 * a, b))
         assert itself[:3] == intervals.paired_bootstrap(a, 2 * a, labels, metric)[:3] == (0, 0, 0), "the same model"
         assert same.low < -0.005 and same.high > 0.005 and same.value == 0 and less.high - less.low > 0.02
-    weak = np.eye(2)[np.where(random.random(n) < 0.6, labels, 1 - labels)]
-    share = intervals.recovered_gain(2 * a, weak, a, labels)
+    share = intervals.recovered_gain(2 * a, np.eye(2)[np.where(random.random(n) < 0.6, labels, 1 - labels)], a, labels)
     assert share.value == 1 and share.low < 0.98 and share.high > 1.02
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 10, 31])
 def test_an_interval_over_seeds_cuts_off_the_mass_it_should(n: int) -> None:
     found = intervals.seeds_interval(np.arange(n))
-    t = (found.high - found.value) / found.sd * math.sqrt(n)
-    assert 1 - 2 * student.sf(t, n - 1) == pytest.approx(0.95, abs=1e-8)
+    assert 1 - 2 * student.sf((found.high - found.value) / found.sd * math.sqrt(n), n - 1) == pytest.approx(
+        0.95, abs=1e-8
+    )
 
 
 def test_two_thousand_resamples_of_two_thousand_examples_take_no_loop() -> None:
@@ -223,10 +228,12 @@ def test_two_sets_of_seeds_that_do_not_belong_together_each_count_by_their_sprea
     parts = [student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)) for x in (a, b)]
     found, joined = seeds_and_examples(less, 0.01), mean_of_intervals(less, less - 0.02, less + 0.01)
     half = math.hypot(*parts, 1.959964 * 0.01)
-    wanted = (value, value - half, value + half, 4, math.hypot(*parts, 0.02))
-    assert (*found[:3], found.n, joined.value - joined.low) == pytest.approx(wanted, rel=1e-5)
-    one, fixed = seeds_and_examples(less[:, :1], 0.01), seeds_and_examples(a - b[0], 0.01)
-    assert one[1:3] == pytest.approx(fixed[1:3]), "one seed alone is held fixed"
+    assert (*found[:3], found.n, joined.value - joined.low) == pytest.approx(
+        (value, value - half, value + half, 4, math.hypot(*parts, 0.02)), rel=1e-5
+    )
+    assert seeds_and_examples(less[:, :1], 0.01)[1:3] == pytest.approx(seeds_and_examples(a - b[0], 0.01)[1:3]), (
+        "one seed alone is held fixed"
+    )
 
 
 A, B, Y = some(10)
@@ -243,8 +250,9 @@ def share_of_gain(graft: np.ndarray, finetuned: np.ndarray = STRONG) -> tuple[fl
 def by_formula(values: list[float], sd: float) -> tuple[float, float]:
     """Return the ends of the interval over so many seeds and examples, with its degrees of freedom."""
     mean, n, seeds = np.mean(values), len(values), np.var(values, ddof=1) / len(values)
-    freedom = (seeds + sd**2) ** 2 / (seeds**2 / (n - 1))
-    half = student.ppf(0.975, n - 1 + (freedom - n + 1) / 8) * math.sqrt(seeds + sd**2)
+    half = student.ppf(0.975, n - 1 + (((seeds + sd**2) ** 2 / (seeds**2 / (n - 1))) - n + 1) / 8) * math.sqrt(
+        seeds + sd**2
+    )
     return mean - half, mean + half
 
 
@@ -314,5 +322,6 @@ test_bad_input = refused(
     ("0.95; got 95", lambda: seeds_and_examples([0.1, 0.2], 0.1, level=95)),
     ("both ends", mean_of_intervals, [0.1], [0.0], [0.2, 0.3]),
 )
-UNUSABLE = (([], 0.1), ([0.1, NAN], 0.1), ([0.1], -1.0), ([0.1], NAN))
-test_seeds_that_cannot_be_used_are_refused = refused(BadData, *((None, seeds_and_examples, *one) for one in UNUSABLE))
+test_seeds_that_cannot_be_used_are_refused = refused(
+    BadData, *((None, seeds_and_examples, *one) for one in (([], 0.1), ([0.1, NAN], 0.1), ([0.1], -1.0), ([0.1], NAN)))
+)

@@ -1,8 +1,5 @@
 """Tests of lean mode: the same regions as the ordinary mode, bit for bit, with gradients that are used and freed."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,8 +52,7 @@ def pair_of_problems(
     ordinary = problem_of(model_of(family, readout), encoded, readout, dtype=dtype, micro_tokens=40, **changes)
     lean = LeanModel(model, table_of(model))
     base, tuned = (InMemory(v, lean.table) for v in (ordinary.base, ordinary.finetuned))
-    train = Objective(lean, make_readout(readout, encoded), encoded, 40)
-    return ordinary, LeanProblem(lean, base, tuned, train)  # type: ignore[arg-type]
+    return ordinary, LeanProblem(lean, base, tuned, Objective(lean, make_readout(readout, encoded), encoded, 40))  # type: ignore[arg-type]
 
 
 @pytest.mark.cases(5, 5)
@@ -96,17 +92,26 @@ def test_movements_too_small_for_bfloat16_are_not_lost() -> None:
     moved = base.nonzero().squeeze(1)[torch.randperm(int((base != 0).sum()), generator=draw)[:50]]
     tuned = base.index_put((moved,), base[moved] * (1 + 2**-12))  # the resolution of bfloat16 is 2**-8
     assert torch.equal(tuned.bfloat16(), base.bfloat16()), "the ordinary mode in bfloat16 misses these movements"
-    train = Objective(flat, make_readout("head", examples()), examples())
-    lean = LeanProblem(flat, InMemory(base, flat.table), InMemory(tuned, flat.table), train)  # type: ignore[arg-type]
+    lean = LeanProblem(
+        flat,
+        InMemory(base, flat.table),
+        InMemory(tuned, flat.table),
+        Objective(flat, make_readout("head", examples()), examples()),
+    )  # type: ignore[arg-type]
     _, selection = finish(start("movement", lean, 50))
     assert set(selection.order.tolist()) == set(moved.tolist()) and not selection.notes, "all of them moved"
 
 
-USES: list[Callable[[Problem], Any]] = [
-    lambda p: p.tau, lambda p: p.flat.theta, lambda p: p.set_soft(torch.zeros(p.d)),
-]  # fmt: skip
 test_what_needs_a_whole_vector_is_refused = refused(
-    BadInput, *(("ordinary mode", lambda use=use: use(pair_of_problems()[1])) for use in USES)
+    BadInput,
+    *(
+        ("ordinary mode", lambda use=use: use(pair_of_problems()[1]))
+        for use in [
+            lambda p: p.tau,
+            lambda p: p.flat.theta,
+            lambda p: p.set_soft(torch.zeros(p.d)),
+        ]
+    ),
 )
 
 

@@ -1,7 +1,5 @@
 """Tests of many comparisons: Benjamini-Hochberg against its definition, and its error rate by simulation."""
 
-from __future__ import annotations
-
 import math
 from operator import attrgetter
 from statistics import NormalDist
@@ -16,8 +14,7 @@ from skillviz.core.intervals import tango
 from skillviz.core.many_comparisons import RATE, compared, discoveries, expected_by_chance, p_values, simultaneous
 from skillviz.core.seeds_interval import seeds_and_examples
 from skillviz.errors import BadInput
-from tests.core.by_hand import by_hand, near
-from tests.refused import refused
+from tests.core.by_hand import by_hand, near, refused
 
 NAN = math.nan
 
@@ -36,8 +33,9 @@ def twin(p: list[float], rate: float) -> list[bool]:
 )
 def test_discoveries_are_those_of_the_definition(p: list[float], rate: float) -> None:
     known = np.array([one for one in p if one == one])
-    bounds = rate * np.arange(1, len(known) + 1) / max(len(known), 1)
-    assume(not np.isclose(known[:, None], bounds, 1e-12, 0).any())  # where rounding decides
+    assume(
+        not np.isclose(known[:, None], rate * np.arange(1, len(known) + 1) / max(len(known), 1), 1e-12, 0).any()
+    )  # where rounding decides
     assert discoveries(p, rate).tolist() == twin(p, rate)
 
 
@@ -57,8 +55,9 @@ def test_the_false_discovery_rate_is_held(share: float) -> None:
         found = [discoveries(p_values(value, value - 1.96, value + 1.96)) for value in (truth + noise, noise)]
         rates.append([found[0][10:].sum() / max(found[0].sum(), 1), found[1].any()])
     assert (np.mean(rates, axis=0) <= [RATE + 0.005, RATE + (2 * np.std(rates, axis=0)[1] / np.sqrt(1500))]).all()
-    plain = [(np.abs(truth + generator.normal(size=40)) > 1.96)[10:].mean() for _ in range(200)]
-    assert np.mean(plain) > 0.04, "each on its own would find more"
+    assert np.mean([(np.abs(truth + generator.normal(size=40)) > 1.96)[10:].mean() for _ in range(200)]) > 0.04, (
+        "each on its own would find more"
+    )
 
 
 @pytest.mark.cases(0, 2)
@@ -76,8 +75,11 @@ def test_the_rate_is_held_for_means_over_few_seeds(seeds: int) -> None:
 
 def of_counts(gained: int, lost: int, n: int, **limits: float) -> tuple[float, float, float]:
     low, high = tango(gained, lost, n)
-    counts = {"gained": [gained], "lost": [lost], "examples": [n]}
-    return p_values([(gained - lost) / n], [low], [high], **counts, **limits)[0], low, high
+    return (
+        p_values([(gained - lost) / n], [low], [high], gained=[gained], lost=[lost], examples=[n], **limits)[0],
+        low,
+        high,
+    )
 
 
 @pytest.mark.nightly
@@ -88,8 +90,10 @@ def test_the_rate_is_held_on_small_slices() -> None:
         differ = generator.binomial(n, 0.1, 30)
         gained = generator.binomial(differ, 0.5)
         interval = ((2 * gained - differ) / n, *tango(gained, differ - gained, n))
-        counts = {"gained": gained, "lost": differ - gained, "examples": np.full(30, n)}
-        found += [discoveries(p_values(*interval, **options)).any() for options in (counts, {})]
+        found += [
+            discoveries(p_values(*interval, **options)).any()
+            for options in ({"gained": gained, "lost": differ - gained, "examples": np.full(30, n)}, {})
+        ]
     mcnemar, normal = found / 600
     assert mcnemar <= RATE and normal > 2 * RATE, "the normal approximation would pass"
 
@@ -99,8 +103,9 @@ def test_the_rate_is_held_on_small_slices() -> None:
 )
 def test_p_values_of_counts_have_the_tails_of_their_intervals(gained: int, lost: int, n: int) -> None:
     p, low, high = of_counts(gained, lost, n)
-    wanted = math.erfc(abs(gained - lost) / math.sqrt(2 * (gained + lost)))
-    assert p == pytest.approx(wanted, rel=1e-4) and (p < 0.05) == (low > 0 or high < 0)
+    assert p == pytest.approx(math.erfc(abs(gained - lost) / math.sqrt(2 * (gained + lost))), rel=1e-4) and (
+        p < 0.05
+    ) == (low > 0 or high < 0)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +116,9 @@ def test_p_values_against_a_limit_have_the_tails_of_their_intervals(
     gained: int, lost: int, n: int, limit: float
 ) -> None:
     p, low, high = of_counts(gained, lost, n, limits=limit)
-    end = tango(gained, lost, n, 1 - p)[0 if (gained - lost) / n > limit else 1]
-    assert end == pytest.approx(limit, abs=1e-5) and (p < 0.05) == (low > limit or high < limit)
+    assert tango(gained, lost, n, 1 - p)[0 if (gained - lost) / n > limit else 1] == pytest.approx(
+        limit, abs=1e-5
+    ) and (p < 0.05) == (low > limit or high < limit)
 
 
 def test_the_interval_of_the_best_of_a_path_holds_where_its_own_does_not() -> None:
@@ -145,9 +151,7 @@ PAPER = [
 SOME = ([0.3, 0.3, 0.0, 0.1], [0.3, NAN, 0.0, 0.1], [0.3, NAN, 0.0, 0.4])
 WIDE = ([0.09, 0.09, 0.5], [0.01, 0.01, 0.1], [0.1, 0.1, 0.9])
 TWO, THREE = ([0.3, 0.301], [0.1, 0.1], [0.5, 0.5]), np.array([1.0, 2.0, 4.5])
-UNKNOWN = {"gained": [NAN] * 2, "lost": [NAN] * 2, "examples": [NAN, 10], "seeds": [1, NAN]}
 RATIO = NormalDist().inv_cdf(1 - 0.05 / 4) / NormalDist().inv_cdf(0.975)
-SAME = {"seeds": {"seeds": [3]}, "counts": {"gained": [0], "lost": [0], "examples": [10], "limits": 0.03}}
 
 
 def p_of(*interval: list[float], **more: object) -> list[float]:
@@ -166,9 +170,11 @@ test_by_hand = by_hand(
     ("decided by the debiased difference", 3, lambda: compared(*WIDE, [0.02, NAN, 0.5]).decided),
     ("over seeds, the t-test", near([ttest_1samp(THREE, 0).pvalue]),
      lambda: p_of(*([end] for end in seeds_and_examples(THREE, 0.0)[:3]), seeds=[3])),
-    ("of unknown counts", p_of(*TWO), lambda: p_of(*TWO, **UNKNOWN)),
+    ("of unknown counts", p_of(*TWO),
+     lambda: p_of(*TWO, gained=[NAN] * 2, lost=[NAN] * 2, examples=[NAN, 10], seeds=[1, NAN])),
     *((f"the same model, {name}", [1], lambda more=more: p_of([0.0], [0.0], [0.0], **more))
-      for name, more in SAME.items()),
+      for name, more in (("seeds", {"seeds": [3]}),
+                         ("counts", {"gained": [0], "lost": [0], "examples": [10], "limits": 0.03}))),
     ("the same model, the best of many", (0, 0), lambda: simultaneous(0.0, 0.0, 0.0, 61, examples=500)),
     ("the best of one", near(0.1, 0.4), simultaneous, 0.1, 0.4, 0.2, 1),
     ("the best of two", near(0.2 - 0.1 * RATIO, 0.2 + 0.2 * RATIO), simultaneous, 0.1, 0.4, 0.2, 2),

@@ -1,29 +1,32 @@
-"""Tests of the table of metrics, of the scores of predictions and of temperatures: slow twins, ends, and bad input."""
-
-from __future__ import annotations
+"""Tests of the table of metrics, of the scores of predictions and of temperatures: slow twins, ends, and bad input; and
+of agreement, McNemar's test, confusion matrices and results by class."""
 
 import math
 from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from skillviz.analysis.tables import task_metric
 from skillviz.core import metrics, scores
+from skillviz.core.agreement import agreement, agreement_interval, mcnemar
+from skillviz.core.confusion import COLUMNS, class_results, confusion
+from skillviz.core.intervals import bootstrap, wilson
 from skillviz.core.metrics import METRICS, metric_row
 from skillviz.core.temperature import COLDEST, HOTTEST, scaled, temperature_fit
 from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
-from skillviz.errors import BadInput
+from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import TaskNote
 from skillviz.tasks.task import Task
-from tests.core.by_hand import by_hand, near
+from tests.core.by_hand import by_hand, near, refused
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
 from tests.reference.calibration import TWINS
-from tests.refused import refused
 
 
 @PROPERTY
@@ -31,14 +34,17 @@ from tests.refused import refused
 def test_the_scores_are_the_rows_of_the_table(drawn: tuple) -> None:
     found, classes = metrics.score(*drawn), drawn[0].shape[1]
     of_classes = [name for name in metrics.SCORED if not METRICS[name].of_text]
-    assert list(found) == [name for name in of_classes if METRICS[name].classes in (None, classes)]
-    assert set(TWINS) == set(of_classes)
+    assert (list(found), set(TWINS)) == (
+        [name for name in of_classes if METRICS[name].classes in (None, classes)],
+        set(of_classes),
+    )
     for name in found.keys() - {"f1"}:  # F1 of one class is undefined here
         assert found[name] == pytest.approx(TWINS[name](*drawn), rel=1e-9, abs=1e-12), name
     assert found["ece"] == metrics.ece(*drawn, bins=15)
     for name, value in found.items():
-        whole = metrics.statistic(name, *drawn)(np.ones((1, len(drawn[1]))))[0]
-        assert value == pytest.approx(whole, rel=1e-9, abs=1e-12, nan_ok=True)
+        assert value == pytest.approx(
+            metrics.statistic(name, *drawn)(np.ones((1, len(drawn[1]))))[0], rel=1e-9, abs=1e-12, nan_ok=True
+        )
         assert math.isnan(value) or METRICS[name].lowest - 1e-12 <= value <= METRICS[name].highest + 1e-12
 
 
@@ -75,8 +81,9 @@ def test_scores_equal_their_slow_twins_and_confidences_are_those_of_a_distributi
     wanted = pytest.approx({name: twin(*drawn) for name, twin in twins.items()}, rel=1e-9, abs=1e-12, nan_ok=True)
     assert {name: getattr(scores, name)(*drawn) for name in twins} == wanted
     for metric in (scores.accuracy, scores.nll):
-        shifted = metric(logits.astype(np.float64) + 8.0, labels)
-        assert shifted == pytest.approx(metric(logits.astype(np.float64), labels), rel=1e-9, abs=1e-9)
+        assert metric(logits.astype(np.float64) + 8.0, labels) == pytest.approx(
+            metric(logits.astype(np.float64), labels), rel=1e-9, abs=1e-9
+        )
     probs = scores.probabilities(logits)
     np.testing.assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-12)
     sure, turned = scores.confidence(probs), logits[:, np.random.default_rng(0).permutation(logits.shape[1])]
@@ -85,9 +92,113 @@ def test_scores_equal_their_slow_twins_and_confidences_are_those_of_a_distributi
 
 
 LARGE, HALVES = np.array([[1e30, -1e30], [-1e30, 1e30]], dtype=np.float32), np.array([[0.1, 0.2]], dtype=np.float16)
-GUESSED, FIVE = 4.0 * np.eye(3)[[1, 1, 1, 0, 0]], np.array([[5.0, 0.0]] * 4)
+GUESSED, SURE = 4.0 * np.eye(3)[[1, 1, 1, 0, 0]], np.array([[5.0, 0.0]] * 4)
 FOUR, NAN = np.array([0, 0, 0, 1]), math.nan  # at one confidence three of four are right: the best one is 3/4
+
+
+FUNCTIONS = (scores.accuracy, scores.nll, scores.f1)
+
+
+BAD = (
+    (np.empty((0, 2)), np.empty(0, dtype=int), "no predictions"),
+    (np.zeros(3), [0, 0, 0], r"\[examples, classes\]"),
+    (np.zeros((3, 2)), [0, 1], "one label for each of the 3"),
+    (np.zeros((2, 2)), [0, 2], "label 2 is not a class"),
+    (np.zeros((2, 2)), [-1, 0], "label -1 is not a class"),
+    (np.zeros((2, 2)), [0.0, 0.5], r"whole class numbers; got 0\.5"),
+    (np.zeros((2, 2)), [0.0, np.nan], "whole class numbers; got nan"),
+    (np.zeros((2, 2)), [0.0, 2.0], "label 2 is not a class"),
+    (np.zeros((2, 2)), ["0", "1"], "whole class numbers; got <U1"),
+    (np.array([[0.0, 1.0], [np.nan, 0.0]]), [0, 1], "example 1 are not finite; the model's numbers overflowed"),
+    (np.array([[0.0, 1.0], [-np.inf, np.inf]]), [0, 1], "overflowed"),
+    (np.array([[0.0, 1.0], [-np.inf, 0.0]]), [0, 1], "example 1 are not finite; -inf masks a class; use a low"),
+)
+
+
+@pytest.mark.parametrize("kind", [bool, float, np.float32, np.uint8])
+@pytest.mark.parametrize("metric", FUNCTIONS)
+def test_labels_are_class_numbers_of_any_type(kind: type, metric: Callable[..., float]) -> None:
+    logits, labels = logits_of([0.9, 0.2, 0.7, 0.4]), np.array([0, 1, 0, 0])
+    assert metric(logits, labels.astype(kind)) == metric(logits, labels) != metric(logits, 1 - labels)
+
+
+@PROPERTY
+@given(predictions())
+def test_no_other_temperature_is_better_and_no_prediction_changes(drawn: tuple) -> None:
+    logits, labels = drawn
+    fit = temperature_fit(logits, labels)
+    cooled = scaled(logits, fit.value)
+    assert COLDEST <= fit.value <= HOTTEST and (scores.predictions(cooled) == scores.predictions(logits)).all()
+    assert (
+        scores.nll(cooled, labels)
+        <= min([scores.nll(scaled(logits, other), labels) for other in (*np.geomspace(COLDEST, HOTTEST, 25), 1)]) + 1e-9
+    )
+
+
+def test_the_temperature_equals_a_search_with_the_slow_nll() -> None:
+    random = np.random.default_rng(3)
+    logits = random.normal(size=(200, 3)) * 4
+    labels = np.array([random.choice(3, p=p) for p in scores.probabilities(logits / 3)])
+    fitted = minimize_scalar(
+        lambda log_t: slow.nll(logits / np.exp(log_t), labels),
+        bounds=np.log([COLDEST, HOTTEST]),
+        options={"xatol": 1e-9},
+    )
+    assert temperature_fit(logits, labels).value == pytest.approx(np.exp(fitted.x), rel=1e-6)
+
+
+@PROPERTY
+@given(predictions(), st.integers(0, 1000))
+def test_agreement_equals_its_slow_twin(drawn: tuple, seed: int) -> None:
+    a = drawn[0]
+    b = a + np.random.default_rng(seed).normal(size=a.shape) * a.std()
+    value, low, high = agreement_interval(a, b)[:3]
+    assert value == agreement(a, b) == agreement(b, a) == pytest.approx(slow.agreement(a, b), rel=1e-12)
+    assert (low, high) == pytest.approx(wilson(value * len(a), len(a)), abs=1e-12) and agreement(a, a) == 1.0
+
+
+@PROPERTY
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=12))
+def test_mcnemar_equals_counting_every_fall_of_the_coins(right: list[tuple[bool, bool]]) -> None:
+    a, b = (logits_of([0.9 if r[i] else 0.1 for r in right]) for i in (0, 1))
+    labels = np.zeros(len(right), dtype=int)
+    p, n01, n10 = mcnemar(a, b, labels)
+    assert (n01, n10) == slow.discordant(a, b, labels) and mcnemar(b, a, labels) == (p, n10, n01)
+    assert p == pytest.approx(slow.exact_p(n01, n10), rel=1e-12)
+
+
+def said(*classes: int) -> np.ndarray:
+    return 4.0 * np.eye(3)[list(classes)]
+
+
+def right(a: str, b: str) -> tuple[float, int, int]:
+    """Return McNemar's test of two models, where 1 is a right answer."""
+    return mcnemar(
+        *(logits_of([0.9 if right == "1" else 0.1 for right in text]) for text in (a, b)), np.zeros(len(a), dtype=int)
+    )
+
+
+def of_class(logits: np.ndarray, labels: np.ndarray, c: int) -> pd.DataFrame:
+    found = class_results({"grafted": logits}, labels, resamples=50)
+    return found[found["class"] == c].set_index("metric")
+
+
+A, FIVE, WRONG = np.zeros((3, 2)), (said(0, 0, 1, 2, 2), np.array([0, 1, 1, 2, 0])), np.array([0, 0, 1, 1])
+ENDS = ["value", "low", "high"]
 test_by_hand = by_hand(
+    ("one better", (2 / 2**5, 5, 0), right, "0000011111", "1111111111"),
+    ("the same", (1.0, 0, 0), right, "1111111111", "1111111111"),
+    ("many, one better: 2^-19999 is no float", (0.0, 0, 20_000), right, "1" * 20_000, "0" * 20_000),
+    ("many, level", (1.0, 10_000, 10_000), right, "10" * 10_000, "01" * 10_000),
+    ("results", (9, list(COLUMNS)), lambda: (len(class_results({"a": FIVE[0]}, FIVE[1], resamples=5)),
+                                             list(class_results({"a": FIVE[0]}, FIVE[1], resamples=5)))),
+    ("counts of class 0", [2, 2, 1], lambda: of_class(*FIVE, 0).loc["precision", ["n", "predicted", "right"]].tolist()),
+    ("values of class 0", near(0.5, 0.5, 0.5), lambda: of_class(*FIVE, 0)["value"].tolist()),
+    ("no such class", True, lambda: of_class(said(0, 1), np.array([0, 1]), 2)[ENDS].isna().all(axis=None)),
+    ("no example of it", [0, 0, 0], lambda: of_class(said(0, 1), np.array([0, 1]), 2)["n"].tolist()),
+    ("resamples that never differ", near(0.0, math.nan, math.nan),
+     lambda: of_class(said(1, 1, 1, 1), WRONG, 0).loc["f1", ENDS].tolist()),
+    ("a matrix", [[1, 0, 1], [1, 1, 0], [0, 0, 1]], lambda: confusion(*FIVE).tolist()),
     ("huge logits", [[1.0, 0.0], [0.0, 1.0]], lambda: scores.probabilities(LARGE).tolist()),
     ("the NLL of huge logits", 0.0, scores.nll, LARGE, [0, 1]),
     ("the NLL of a wrong one", 1000.0, scores.nll, np.array([[1000.0, 0.0]]), [1]),
@@ -98,8 +209,8 @@ test_by_hand = by_hand(
     ("F1 without a hit", near(0.0), scores.f1, GUESSED, np.array([0, 0, 0, 1, 1])),
     ("F1 of an absent class", near(NAN), scores.f1, GUESSED, np.zeros(5, dtype=int), 2),
     ("the first of equal logits", [0, 1], lambda: scores.predictions(np.array([[1.0, 1, 0], [0, 2, 2]])).tolist()),
-    ("a temperature", (near(5 / np.log(3), rel=1e-9), False), temperature_fit, FIVE, FOUR),
-    ("a temperature of an error of sign", (HOTTEST, True), temperature_fit, -FIVE, FOUR),
+    ("a temperature", (near(5 / np.log(3), rel=1e-9), False), temperature_fit, SURE, FOUR),
+    ("a temperature of an error of sign", (HOTTEST, True), temperature_fit, -SURE, FOUR),
     ("all right", (COLDEST, True), temperature_fit, logits_of([0.9, 0.8]), np.array([0, 0])),
     ("worse than chance", (HOTTEST, True), temperature_fit, logits_of([0.9, 0.8]), np.array([1, 1])),
     ("nothing to fit", (1.0, False), temperature_fit, np.full((3, 2), 7.0), np.array([0, 1, 0])),
@@ -128,27 +239,11 @@ test_by_hand = by_hand(
       ((("accuracy", "f1"), "f1"), (("nll", "perplexity"), "perplexity"), (("nll",), "accuracy"),
        (("perplexity", "exact_match"), "exact_match"))),
 )  # fmt: skip
-
-
-FUNCTIONS = (scores.accuracy, scores.nll, scores.f1)
-
-
-BAD = (
-    (np.empty((0, 2)), np.empty(0, dtype=int), "no predictions"),
-    (np.zeros(3), [0, 0, 0], r"\[examples, classes\]"),
-    (np.zeros((3, 2)), [0, 1], "one label for each of the 3"),
-    (np.zeros((2, 2)), [0, 2], "label 2 is not a class"),
-    (np.zeros((2, 2)), [-1, 0], "label -1 is not a class"),
-    (np.zeros((2, 2)), [0.0, 0.5], r"whole class numbers; got 0\.5"),
-    (np.zeros((2, 2)), [0.0, np.nan], "whole class numbers; got nan"),
-    (np.zeros((2, 2)), [0.0, 2.0], "label 2 is not a class"),
-    (np.zeros((2, 2)), ["0", "1"], "whole class numbers; got <U1"),
-    (np.array([[0.0, 1.0], [np.nan, 0.0]]), [0, 1], "example 1 are not finite; the model's numbers overflowed"),
-    (np.array([[0.0, 1.0], [-np.inf, np.inf]]), [0, 1], "overflowed"),
-    (np.array([[0.0, 1.0], [-np.inf, 0.0]]), [0, 1], "example 1 are not finite; -inf masks a class; use a low"),
-)
 test_bad_input_is_one_clear_sentence = refused(
     BadInput,
+    (r"\(3, 2\) and \(2, 2\)", agreement, A, A[:2]),
+    ("no predictions", agreement, A[:0], A[:0]),
+    ("one label for each", mcnemar, A, A[:2], [0, 0, 0]),
     *((words, metric, logits, labels) for logits, labels, words in BAD for metric in FUNCTIONS),
     (r"0\.\.1; got 2", lambda: scores.f1(np.zeros((2, 2)), [0, 1], positive=2)),
     ("no predictions", scores.predictions, np.empty((0, 3))),
@@ -159,30 +254,38 @@ test_bad_input_is_one_clear_sentence = refused(
     *(("positive number", scaled, np.zeros((1, 2)), temperature) for temperature in (0.0, -1.0, NAN, math.inf)),
     ("no predictions", temperature_fit, np.empty((0, 2)), np.empty(0, dtype=int)),
 )
-
-
-@pytest.mark.parametrize("kind", [bool, float, np.float32, np.uint8])
-@pytest.mark.parametrize("metric", FUNCTIONS)
-def test_labels_are_class_numbers_of_any_type(kind: type, metric: Callable[..., float]) -> None:
-    logits, labels = logits_of([0.9, 0.2, 0.7, 0.4]), np.array([0, 1, 0, 0])
-    assert metric(logits, labels.astype(kind)) == metric(logits, labels) != metric(logits, 1 - labels)
+test_no_predictions_are_refused = refused(BadData, ("no predictions", confusion, A[:0], np.zeros(0, dtype=int)))
 
 
 @PROPERTY
 @given(predictions())
-def test_no_other_temperature_is_better_and_no_prediction_changes(drawn: tuple) -> None:
-    logits, labels = drawn
-    fit = temperature_fit(logits, labels)
-    cooled = scaled(logits, fit.value)
-    assert COLDEST <= fit.value <= HOTTEST and (scores.predictions(cooled) == scores.predictions(logits)).all()
-    others = [scores.nll(scaled(logits, other), labels) for other in (*np.geomspace(COLDEST, HOTTEST, 25), 1)]
-    assert scores.nll(cooled, labels) <= min(others) + 1e-9
+def test_the_matrix_equals_its_slow_twin(drawn: tuple) -> None:
+    z, y = drawn
+    found = confusion(z, y)
+    assert found.tolist() == slow.confusion(z, y, z.shape[1]) and found.sum() == len(y)
 
 
-def test_the_temperature_equals_a_search_with_the_slow_nll() -> None:
-    random = np.random.default_rng(3)
-    logits = random.normal(size=(200, 3)) * 4
-    labels = np.array([random.choice(3, p=p) for p in scores.probabilities(logits / 3)])
-    options = {"bounds": np.log([COLDEST, HOTTEST]), "options": {"xatol": 1e-9}}
-    fitted = minimize_scalar(lambda log_t: slow.nll(logits / np.exp(log_t), labels), **options)
-    assert temperature_fit(logits, labels).value == pytest.approx(np.exp(fitted.x), rel=1e-6)
+@pytest.mark.nightly
+@PROPERTY
+@given(predictions())
+def test_class_results_equal_their_slow_twin(drawn: tuple) -> None:
+    z, y = drawn
+    found = class_results({"grafted": z}, y, resamples=5).set_index(["class", "metric"])
+    for c in range(z.shape[1]):
+        for metric, wanted in zip(("precision", "recall", "f1"), slow.results(z, y, c), strict=True):
+            value, low, high = found.loc[(c, metric), ["value", "low", "high"]]
+            assert value == pytest.approx(math.nan if wanted is None else wanted, rel=1e-12, nan_ok=True)
+            no_interval = math.isnan(low) and math.isnan(high)
+            assert no_interval if wanted is None else low <= value <= high or (metric == "f1" and no_interval)
+
+
+def test_intervals_are_wilsons_and_the_bootstraps() -> None:
+    rng = np.random.default_rng(3)
+    y, states = rng.integers(0, 3, 60), {name: rng.normal(size=(60, 3)) for name in ("grafted", "finetuned")}
+    found = class_results(states, y, resamples=200).set_index(["state", "class", "metric"])
+    for key, of in ((("grafted", 1, "recall"), "n"), (("finetuned", 2, "precision"), "predicted")):
+        assert tuple(found.loc[key, ["low", "high"]]) == wilson(*found.loc[key, ["right", of]]), key
+    for state, logits in states.items():
+        assert found.loc[(state, 2, "f1"), ["value", "low", "high"]].tolist() == pytest.approx(
+            bootstrap(logits, y, "f1", resamples=200, positive=2)[:3], rel=1e-12
+        )

@@ -1,9 +1,10 @@
-"""Tests of null movements, from a counter hash, with the interval of the value beyond them, and of random controls."""
-
-from __future__ import annotations
+"""Tests of null movements, from a counter hash, with the interval of the value beyond them, of random controls, and of
+approximate movements: slow twins, exact ends, and the bytes of their files by hand; and of the gain with the lowest
+NLL: its place on known curves, its bootstrap interval, and its range's end."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,28 +13,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from skillviz.core.architectures import KINDS
+from skillviz.core.compressed import COMPRESSIONS, compressed, int8, low_rank, signs
 from skillviz.core.draws import CONTROLS, MATCHED, control_of, matched, stratified, uniform
+from skillviz.core.gain import GAINS, SWEEPS, gain_fit, gain_fits, gain_in
 from skillviz.core.nulls import LEARNED_SIGNS, NULLS, REVERSED, SHUFFLED, SIGNS, beyond_null, drawn_signs, sources
+from skillviz.core.parameters import BIAS, Parameter, ParameterTable, graftable
 from skillviz.core.region import Region
-from skillviz.errors import BadData, BadInput
+from skillviz.errors import BadData, BadInput, CorruptFile
 from skillviz.models.null_pair import null_movement
-from tests.core.by_hand import by_hand, near
+from tests.core.by_hand import by_hand, near, refused
+from tests.reference.compressed import slow_int8, slow_low_rank, slow_signs
+from tests.reference.gain import gains_by_kind
 from tests.reference.stratified import slow_counts
-from tests.refused import refused
-
-SIZES = (1, 2, 3, 5, 16, 17, 255, 256, 257, 1000, 65_537)
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", (1, 2, 3, 5, 16, 17, 255, 256, 257, 1000, 65_537))
 @pytest.mark.parametrize("seed", [0, 7])
 def test_sources_are_a_permutation(n: int, seed: int) -> None:
     assert np.array_equal(np.sort(sources(np.arange(n), n, seed, 3)), np.arange(n))
 
 
-DRAWS = [lambda at, seed, tensor: sources(at, 1000, seed, tensor), drawn_signs]
-
-
-@pytest.mark.parametrize("draw", DRAWS, ids=["sources", "signs"])
+@pytest.mark.parametrize(
+    "draw", [lambda at, seed, tensor: sources(at, 1000, seed, tensor), drawn_signs], ids=["sources", "signs"]
+)
 def test_draws_can_be_computed_in_part_and_differ_by_seed_and_tensor(draw: Callable) -> None:
     index, some = np.arange(1000), np.array([999, 0, 17, 17, 500])
     assert np.array_equal(draw(some, 5, 2), draw(index, 5, 2)[some])
@@ -80,16 +83,11 @@ def test_beyond_by_hand_and_of_one_draw_over_examples_alone() -> None:
         np.array([[1, 0, 1, 0, 0, 1, 0, 0.0], [0, 0, 1, 0, 1, 1, 0, 1]]),
     )
     found, one = beyond_null(graft, nulls), beyond_null(graft, nulls[:1])
-    wanted = (0.75 - (0.375 + 0.5) / 2, np.std([0.375, 0.25], ddof=1), 2)
-    assert (found.value, found.sd, found.n) == pytest.approx(wanted) and found.low < found.value < found.high
+    assert (found.value, found.sd, found.n) == pytest.approx(
+        (0.75 - (0.375 + 0.5) / 2, np.std([0.375, 0.25], ddof=1), 2)
+    ) and found.low < found.value < found.high
     half = 1.959964 * np.std(graft - nulls[0], ddof=1) / 8**0.5
     assert (*one[:3], one.sd, one.n) == near(0.375, 0.375 - half, 0.375 + half, np.nan, 1, rel=1e-5)
-
-
-OTHER_SHAPES = (np.zeros((0, 8)), np.zeros(8), np.zeros((2, 7)), np.full((2, 8), np.nan))
-test_scores_of_other_examples_are_refused = refused(
-    BadData, *((None, beyond_null, np.ones(8), nulls) for nulls in OTHER_SHAPES)
-)
 
 
 @pytest.mark.slow
@@ -149,4 +147,141 @@ test_by_hand = by_hand(
 test_a_count_below_zero_is_refused = refused(
     BadInput,
     ("-1 examples", lambda: stratified([0, 1], -1, 0)),
+)
+
+
+TENSORS = ((1,), (9,), (12, 7), (7, 12), (3, 10, 12))
+
+
+def drawn(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng((seed, *shape)).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", TENSORS)
+@pytest.mark.parametrize(
+    ("fast", "slow"),
+    [
+        (signs, slow_signs),
+        (int8, slow_int8),
+        *((partial(low_rank, rank=rank), partial(slow_low_rank, rank=rank)) for rank in (1, 2, 3, 5, 7)),
+    ],
+)
+def test_each_equals_its_slow_twin_and_no_movement_stays_none(fast: Callable, slow: Callable, shape: tuple) -> None:
+    movement = drawn(shape)
+    (found, count), (expected, expected_count) = fast(movement), slow(movement.astype(np.float64))
+    assert (found.dtype, found.shape, count, found) == (
+        np.float32,
+        shape,
+        expected_count,
+        pytest.approx(expected, rel=1e-4, abs=2e-5),
+    )
+    assert not np.array_equal(expected, movement) or np.array_equal(found, movement), "a full rank is exact"
+    assert not fast(np.zeros(shape, dtype=np.float32))[0].any()
+
+
+def test_more_bytes_are_nearer() -> None:
+    movement = drawn((40, 60))
+    rest = [np.linalg.norm(low_rank(movement, rank)[0] - movement) for rank in (1, 2, 4, 8)]
+    assert rest == sorted(rest, reverse=True) and rest[-1] > np.linalg.norm(int8(movement)[0] - movement)
+
+
+def test_a_flat_movement_is_approximated_tensor_by_tensor() -> None:
+    table = ParameterTable(tuple(Parameter(str(s), s, 0, "query", False) for s in TENSORS), "bert", True)
+    flat = np.concatenate([drawn(shape).ravel() for shape in TENSORS])
+    for name, compress in COMPRESSIONS.items():
+        (found, count), parts = compressed(flat, table, name), [compress(drawn(shape)) for shape in TENSORS]
+        assert np.array_equal(found, np.concatenate([part.ravel() for part, _ in parts]))
+        assert count == sum(size for _, size in parts)
+
+
+def logits_of(margins: np.ndarray) -> np.ndarray:
+    """Return logits [gain, n, 2] with these margins [gain, n]."""
+    return np.stack([-margins / 2, margins / 2], axis=2)
+
+
+def grafts(scores: np.ndarray, best: float) -> np.ndarray:
+    """Return logits [gain, n, 2] of grafts whose margin is `scores` times a factor that is 1 at the gain `best`."""
+    return logits_of(scores[None, :] * ((GAINS + 1) / (best + 1))[:, None] ** (1 / np.log(2)))
+
+
+def calibrated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the margins of a calibrated model, and labels drawn from its probabilities."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(0, 2, n)
+    return scores, (rng.random(n) < 1 / (1 + np.exp(-scores))).astype(np.int64)
+
+
+@pytest.mark.parametrize("best", [1.0, 3.0, 12.0])
+def test_the_fit_is_where_the_graft_is_calibrated(best: float) -> None:
+    scores, labels = calibrated(4000, 0)
+    fit = gain_fit(grafts(scores, best), labels)
+    assert fit.value == pytest.approx(best, rel=0.2) and fit.low < fit.value < fit.high and fit.is_bounded
+
+
+@pytest.mark.nightly
+def test_the_interval_covers_the_gain_of_the_population() -> None:
+    drawn = [calibrated(300, seed) for seed in range(60)]
+    fits = [gain_fit(grafts(scores, 4.0), labels) for scores, labels in drawn]
+    assert 0.85 <= np.mean([fit.low <= 4.0 <= fit.high for fit in fits]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("margin", "gains", "ends"), [(0.02, 1 + GAINS, (GAINS[-1], GAINS[-1])), (-0.2, GAINS, (0.0, 0.0))],
+    ids=["still falls", "only hurts"],
+)  # fmt: skip
+def test_movement_that_only_helps_or_hurts_has_the_gain_at_the_range_s_end(
+    margin: float, gains: np.ndarray, ends: tuple
+) -> None:
+    labels = np.random.default_rng(1).integers(0, 2, 100)
+    fit = gain_fit(logits_of(np.where(labels == 1, margin, -margin)[None, :] * gains[:, None]), labels)
+    assert (fit.value, fit.low) == ends and (not fit.is_bounded if margin > 0 else fit.high == 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gains_by_kind_are_those_of_loops(seed: int) -> None:
+    rng, kinds = np.random.default_rng(seed), ("query", "value", BIAS)
+    parts = dict(zip(kinds, rng.normal(0, 0.2, (3, 60)) + [[0.1], [0.02], [-0.05]], strict=True))
+    labels = rng.integers(0, 2, 60)
+
+    def at(gains: Mapping[str, float]) -> np.ndarray:  # kinds disturb each other, so the order of steps counts
+        moved = sum(gain * parts[kind] for kind, gain in gains.items())
+        other = sum(gain * parts[kind][::-1] for kind, gain in gains.items())
+        return logits_of(((2 * labels - 1) * np.tanh(moved) + 0.3 * np.sin(other) * other)[None, :])[0]
+
+    def at_all(kind: str, gains: Mapping[str, float]) -> np.ndarray:
+        return np.stack([at({**gains, kind: gain}) for gain in GAINS])
+
+    found = {kind: fit.value for kind, fit in gain_fits(at_all, kinds, 3.0, labels, resamples=2).items()}
+    twin, planted = (
+        gains_by_kind(lambda gains: at(gains).tolist(), kinds, 3.0, labels.tolist(), SWEEPS, at_once)
+        for at_once in (False, True)
+    )
+    assert found == pytest.approx(twin, rel=1e-6) and found != pytest.approx(planted, rel=1e-3)
+
+
+def test_entries_by_kind_are_each_once_in_their_own() -> None:
+    """In a fused tensor an entry's column decides; a bias is a bias in all modules."""
+    table = graftable("gpt2", {"h.0.attn.c_attn.weight": (2, 6), "h.0.attn.c_attn.bias": (6,), "h.0.ln_1.weight": (2,)})
+    named = ["query", "query", "key", "key", "value", "value"] * 2 + [BIAS] * 6 + ["LayerNorm"] * 2
+    for flat in (np.arange(20), np.array([1, 3, 7, 11, 12, 19]), np.array([15]), np.array([], dtype=np.int64)):
+        kinds = [named[index] for index in flat]
+        wanted = {kind: [i for i, own in enumerate(kinds) if own == kind] for kind in (*KINDS, BIAS) if kind in kinds}
+        assert [(kind, places.tolist()) for kind, places in table.by_kind(flat).items()] == list(wanted.items())
+    assert table.kinds == set(named)
+
+
+test_a_header_s_gain_is_a_number_or_one_by_kind = refused(
+    CorruptFile,
+    *(("it must be 0 or more", lambda gain=gain: gain_in({"gain": gain})) for gain in
+      ("3", -1, True, float("nan"), {"key": "3"}, {"key": -1.0}, [3.0], None)),
+)  # fmt: skip
+
+
+test_bad_data_is_refused = refused(
+    BadData,
+    (f"{len(GAINS)} grafts; got 3", lambda: gain_fit(np.zeros((3, 4, 2)), np.zeros(4, dtype=np.int64))),
+    *(
+        (None, beyond_null, np.ones(8), nulls)
+        for nulls in (np.zeros((0, 8)), np.zeros(8), np.zeros((2, 7)), np.full((2, 8), np.nan))
+    ),
 )

@@ -1,7 +1,5 @@
 """Tests that loss and gradient, also of single examples, are plain autograd's, that grafts are exact, and of draws."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +26,6 @@ from tests.core.problems import (
     PAD,
     difference_gradients,
     examples,
-    learnable_problem,
     model_of,
     one_by_one,
     problem_of,
@@ -36,10 +33,9 @@ from tests.core.problems import (
     tiny_problem,
 )
 from tests.reference.gradient import PlainModel
+from tests.refused import refuses
 from tests.tiny import FAMILIES, tiny_model
 from tests.tiny_families import family_model, family_readout
-
-CASES = [("bert", "head"), ("distilbert", "prompt"), ("gpt2", "causal"), ("gpt_neox", "head"), ("llama", "causal")]
 
 
 def backward(problem: Problem, rows: np.ndarray | None = None) -> tuple[float, torch.Tensor]:
@@ -47,8 +43,7 @@ def backward(problem: Problem, rows: np.ndarray | None = None) -> tuple[float, t
 
 
 def problem_and_twin(model: Any, encoded: Encoded, readout: str = "head", **changes: Any) -> tuple[Problem, PlainModel]:
-    twin = PlainModel(model, table_of(model).names, encoded, readout)
-    return problem_of(model, encoded, readout, **changes), twin
+    return problem_of(model, encoded, readout, **changes), PlainModel(model, table_of(model).names, encoded, readout)
 
 
 def test_with_targets_the_loss_is_the_cross_entropy_with_them() -> None:
@@ -72,7 +67,10 @@ def is_near(found: torch.Tensor, wanted: torch.Tensor) -> bool:
     return found.dtype == torch.float32 and float(torch.cosine_similarity(found, wanted, dim=0)) > 0.99
 
 
-@pytest.mark.parametrize(("family", "readout"), CASES)
+@pytest.mark.parametrize(
+    ("family", "readout"),
+    [("bert", "head"), ("distilbert", "prompt"), ("gpt2", "causal"), ("gpt_neox", "head"), ("llama", "causal")],
+)
 def test_loss_and_gradient_are_autograds(family: str, readout: str) -> None:
     encoded, model, rows = examples(readout, 8, 3), model_of(family, readout, labels=3), np.array([6, 1, 2, 5, 7])
     problem, twin = problem_and_twin(model, encoded, readout, micro_tokens=40)
@@ -87,8 +85,7 @@ def test_loss_and_gradient_are_autograds(family: str, readout: str) -> None:
 
 def test_in_float64_the_gradient_is_exact_to_float32() -> None:
     """With the same engine on a float64 model, only one rounding of each entry to float32 remains."""
-    encoded, model = examples(n=6), model_of()
-    problem, twin = problem_and_twin(model, encoded, dtype=torch.float64)
+    problem, twin = problem_and_twin(model_of(), examples(n=6), dtype=torch.float64)
     wanted = twin.loss_and_gradient(problem.base.numpy(), np.arange(6))[1]
     # One rounding to float32 for each entry; atol is for gradients that are zero except for rounding.
     np.testing.assert_allclose(backward(problem)[1].numpy(), wanted, rtol=1e-7, atol=1e-12)
@@ -132,8 +129,9 @@ def test_float16_does_not_round_an_examples_share_away(where: str) -> None:
     dtype, autocast = (torch.float32, torch.float16) if where == "activations" else (torch.float16, None)
     problem = tiny_problem(n=4, dtype=dtype)
     problem.flat.model.classifier.weight.data.mul_(7)
-    encoded = replace(examples(n=4), labels=problem.train.logits().argmax(1))
-    problem.train = Objective(problem.flat, HeadReadout(), encoded, autocast=autocast)
+    problem.train = Objective(
+        problem.flat, HeadReadout(), replace(examples(n=4), labels=problem.train.logits().argmax(1)), autocast=autocast
+    )
     few, many = backward(problem), backward(problem, np.tile(np.arange(4), 250))
     assert few[0] < 1e-3 and many[0] == pytest.approx(few[0], rel=1e-2)
     assert float((many[1] - few[1]).norm() / few[1].norm()) < 0.01  # 0.04 if each share is rounded
@@ -150,8 +148,11 @@ def test_loss_and_accuracy_follow_the_scores() -> None:
     train, rows = tiny_problem(n=10, labels=4).train, np.array([1, 5, 6])
     scores = torch.from_numpy(train.logits(rows)).double()
     labels = torch.from_numpy(train.labels[rows])
-    loss = torch.nn.functional.cross_entropy(scores, labels).item()
-    assert train.loss(rows) == pytest.approx(loss, rel=1e-6) == pytest.approx(train.backward(rows), rel=1e-5)
+    assert (
+        train.loss(rows)
+        == pytest.approx(torch.nn.functional.cross_entropy(scores, labels).item(), rel=1e-6)
+        == pytest.approx(train.backward(rows), rel=1e-5)
+    )
     assert train.accuracy(rows) == (scores.argmax(1) == labels).double().mean()
 
 
@@ -199,11 +200,9 @@ def test_theta_is_the_model() -> None:
 
 def test_a_model_of_two_dtypes_and_no_examples_are_refused() -> None:
     model, empty = model_of(), Encoded([], [], np.array([], dtype=np.int64), 2)
-    with pytest.raises(BadData, match="no examples"):
-        Objective(tiny_problem().flat, HeadReadout(), empty)
+    refuses(BadData, "no examples", Objective, tiny_problem().flat, HeadReadout(), empty)
     model.bert.encoder.layer[0].output.dense.bfloat16()
-    with pytest.raises(BadModel, match="several dtypes"):
-        FlatModel(model, table_of(model))
+    refuses(BadModel, "several dtypes", FlatModel, model, table_of(model))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -214,8 +213,9 @@ def test_a_weight_shared_by_two_blocks_gets_both_gradients(dtype: torch.dtype) -
     problem, twin = problem_and_twin(model, encoded, dtype=dtype)
     assert problem.d == tiny_problem().d - 16 * 32
     wanted = twin.loss_and_gradient(problem.base.double().numpy(), np.arange(5))[1]
-    grad = backward(problem)[1].numpy()
-    np.testing.assert_allclose(grad, wanted, rtol=1e-4, atol=2e-6 * np.abs(wanted).max())  # float32
+    np.testing.assert_allclose(
+        backward(problem)[1].numpy(), wanted, rtol=1e-4, atol=2e-6 * np.abs(wanted).max()
+    )  # float32
 
 
 def test_parts_of_a_batch_are_summed_on_their_own_and_in_order() -> None:
@@ -238,8 +238,9 @@ def test_a_region_is_copied_entry_by_entry_and_its_ends_are_exact(family: str, d
         inside = torch.zeros(problem.d, dtype=torch.bool).index_fill(0, entries, True)
         problem.set_region(entries)
         assert torch.equal(problem.flat.theta, torch.where(inside, problem.finetuned, problem.base))
-        added = problem.base.float() + inside * problem.tau
-        assert dtype == torch.float32 or torch.equal(problem.flat.theta.float(), added)
+        assert dtype == torch.float32 or torch.equal(
+            problem.flat.theta.float(), problem.base.float() + inside * problem.tau
+        )
     problem.set_region(chosen)
     assert not torch.equal(problem.flat.theta, problem.base)
     problem.reset()
@@ -329,10 +330,12 @@ def test_a_layer_of_an_unknown_kind_is_not_tapped() -> None:
 
 def test_a_parameter_that_takes_no_part_has_a_gradient_of_zeros() -> None:
     problem = tiny_problem()
-    dropout = problem.flat.model.get_submodule("bert.encoder.layer.1.output.dropout")
-    dropout.register_forward_hook(lambda _, __, out: 0 * out.detach())
-    sizes = [parameter.size for parameter in problem.table.parameters]
-    parts = difference_gradients(problem.train, ROWS)[1].split(sizes, dim=-1)
+    problem.flat.model.get_submodule("bert.encoder.layer.1.output.dropout").register_forward_hook(
+        lambda _, __, out: 0 * out.detach()
+    )
+    parts = difference_gradients(problem.train, ROWS)[1].split(
+        [parameter.size for parameter in problem.table.parameters], dim=-1
+    )
     unused = problem.table.names.index("bert.encoder.layer.1.output.dense.weight")
     assert problem.train.taps is not None and not parts[unused].any() and parts[unused - 4].any()
 

@@ -1,7 +1,5 @@
 """Tests of searches outside a region, of its droppable entries, and of harmful ones outside: exact, with twins."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -28,7 +26,7 @@ from tests.core.localizers.test_searches import arrays, both, draws
 from tests.core.problems import examples, finish, model_of, problem_of, table_of, tiny_problem
 from tests.reference.gradient import PlainModel, slow_purify
 from tests.reference.searches import slow_adversarial, slow_candidates, slow_minimal
-from tests.refused import refused
+from tests.refused import refused, refuses
 
 
 def quadratic(seed: int, n: int = 40) -> tuple[Any, Any, np.ndarray]:
@@ -96,23 +94,22 @@ def test_what_hurts_most_is_the_twins_and_lies_outside(case: dict[str, Any]) -> 
 
 def test_too_few_outside_are_refused() -> None:
     problem = tiny_problem(n=6)
-    with pytest.raises(BadSize, match="20 entries.* 10 candidates"):
-        finish(adversarial(problem, np.arange(problem.d - 10), 20))
+    refuses(BadSize, "20 entries.* 10 candidates", finish, adversarial(problem, np.arange(problem.d - 10), 20))
 
 
 def two_tasks(dtype: torch.dtype = torch.float32, n: int = 6) -> tuple[list[Problem], list[PlainModel]]:
     """Return a task of two classes and one of three on one body: the same base and fine-tuned values, own heads."""
     models = [model_of(labels=labels) for labels in (2, 3)]
-    body = {name: t for name, t in models[0].state_dict().items() if not name.startswith("classifier")}
-    models[1].load_state_dict(body, strict=False)
+    models[1].load_state_dict(
+        {name: t for name, t in models[0].state_dict().items() if not name.startswith("classifier")}, strict=False
+    )
     tasks = [(model, examples(n=n, labels=labels, seed=labels)) for labels, model in enumerate(models, start=2)]
     twins = [PlainModel(model, table_of(model).names, encoded, "head") for model, encoded in tasks]
     return [problem_of(model, encoded, dtype=dtype, micro_tokens=10_000) for model, encoded in tasks], twins
 
 
 def union_of(problem: Problem, size: int = 300, seed: int = 0) -> Region:
-    chosen = np.random.default_rng(seed).choice(problem.d, size, replace=False)
-    return Region.from_flat(chosen, problem.table.shapes)
+    return Region.from_flat(np.random.default_rng(seed).choice(problem.d, size, replace=False), problem.table.shapes)
 
 
 @pytest.mark.nightly
@@ -120,8 +117,9 @@ def union_of(problem: Problem, size: int = 300, seed: int = 0) -> Region:
 def test_it_is_the_descent_of_the_slow_twin(delete_only: bool) -> None:
     problems, twins = two_tasks(torch.float64)
     union, first = union_of(problems[0]), problems[0]
-    options = PurifyOptions(steps=3, batch_size=4, lr=3e5, delete_only=delete_only)
-    found = purify(problems, union, seed=1, options=options)
+    found = purify(
+        problems, union, seed=1, options=PurifyOptions(steps=3, batch_size=4, lr=3e5, delete_only=delete_only)
+    )
     scores = torch.rand(first.d, generator=torch.Generator().manual_seed(1)).numpy()
     rows = list(islice(zip(*(p.draws(4, 1) for p in problems), strict=True), 3))
     start = (twins, first.base.numpy(), first.finetuned.numpy(), union.flat().tolist(), scores, rows)
@@ -178,8 +176,9 @@ def loss_at(problems: list[Problem], region: Region) -> float:
 def test_the_joint_loss_falls() -> None:
     problems, _ = two_tasks(n=12)
     union = union_of(problems[0], 600)
-    found = purify(problems, union, options=PurifyOptions(batch_size=12, switch_share=0.2))
-    assert loss_at(problems, found.region) < loss_at(problems, union)
+    assert loss_at(
+        problems, purify(problems, union, options=PurifyOptions(batch_size=12, switch_share=0.2)).region
+    ) < loss_at(problems, union)
 
 
 def test_tasks_may_share_one_model() -> None:
@@ -195,8 +194,10 @@ def purified(tasks: int, region: Callable[[Problem], Region] = union_of) -> None
     """Purify with so many of two tasks on one body and a third on another."""
     problems, _ = two_tasks()
     odd = problems[1]
-    other = Problem(odd.flat, odd.base, odd.finetuned + (torch.arange(odd.d) == 3), odd.train)
-    purify([*problems, other][:tasks], region(problems[0]))
+    purify(
+        [*problems, Problem(odd.flat, odd.base, odd.finetuned + (torch.arange(odd.d) == 3), odd.train)][:tasks],
+        region(problems[0]),
+    )
 
 
 test_what_cannot_be_purified_is_refused = refused(

@@ -1,47 +1,61 @@
-"""Tests of overlap and IoU against sets and all possible regions, and of the overlap with a planted region."""
-
-from __future__ import annotations
+"""Tests of overlap and IoU against sets and all possible regions, of the overlap with a planted region, and of
+stability: pairs against chance by hand, the bootstrap of one Jacobian against recomputation."""
 
 import math
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+import torch
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t as student
 
 from skillviz.core import overlap
+from skillviz.core.localizers.linearized import Linear, linearization, minimise
+from skillviz.core.localizers.table import LinearizedOptions, localizer
 from skillviz.core.region import Region
+from skillviz.core.stability import bootstrap_regions, pairwise_iou, stability
 from skillviz.errors import BadInput
 from skillviz.planted import recovery
-from tests.core.by_hand import by_hand, near
+from tests.core.by_hand import by_hand, near, refused
 from tests.core.drawn_predictions import PROPERTY
+from tests.core.problems import examples, finish, learnable_problem, tiny_problem
 from tests.reference import overlap as slow
-from tests.refused import refused
+from tests.reference.overlap import mean_iou
+from tests.reference.searches import slow_loss
 
 SHAPES = {"a.weight": (3, 4), "a.bias": (3,), "b.weight": (2, 5)}
+SMALL = {"a": (2, 2), "b": (3,), "c": (2,)}
+TENSORS = {"a": (3, 4), "b": (5,), "c": (2, 3)}
 D, NAN = 25, math.nan
 
 
-def region(flat: list[int]) -> Region:
-    return Region.from_flat(np.array(flat, dtype=np.int64), SHAPES)
+def region_of(shapes: dict[str, tuple[int, ...]], *flat: int) -> Region:
+    return Region.from_flat(np.array(flat, dtype=np.int64), shapes)
+
+
+region, small, of, of_twenty = (partial(region_of, shapes) for shapes in (SHAPES, SMALL, TENSORS, {"w": (20,)}))
 
 
 @PROPERTY
 @given(st.lists(st.sets(st.integers(0, D - 1)), min_size=1, max_size=4))
 def test_matrices_equal_sets(chosen: list[set[int]]) -> None:
-    regions = {f"task {i}": region(sorted(s)) for i, s in enumerate(chosen)}
+    regions = {f"task {i}": region(*s) for i, s in enumerate(chosen)}
     assert overlap.shared_entries(regions).tolist() == [[len(a & b) for b in chosen] for a in chosen]
     for matrix, twin in ((overlap.overlap_matrix, slow.overlap), (overlap.iou_matrix, slow.iou)):
         wanted = {name: {other: twin(b, a) for other, b in regions.items()} for name, a in regions.items()}
         pd.testing.assert_frame_equal(matrix(regions), pd.DataFrame(wanted), rtol=1e-12, check_dtype=False)
 
 
-TWO, FIVE, FAR, NONE = region([0, 1]), region([3, 4, 5, 6, 7]), region([14, 20]), region([])
-FOUR = {"small": region([0, 1]), "large": region([0, 1, 2, 24]), "apart": region([7]), "empty": region([])}
+TWO, FIVE, FAR, NONE = region(0, 1), region(3, 4, 5, 6, 7), region(14, 20), region()
+FOUR = {"small": region(0, 1), "large": region(0, 1, 2, 24), "apart": region(7), "empty": region()}
 FIXED = [[5000, 5000, 5000], [7, 3, 7]]  # without a choice
-UNLIKE = {"one": region([0]), "other": Region.from_flat(np.array([0]), {"a.weight": (5, 5)})}
+UNLIKE = {"one": region(0), "other": Region.from_flat(np.array([0]), {"a.weight": (5, 5)})}
 CHANCE = [
     ("two of five", [(TWO, FIVE)], "overlap", (2 / 12, 0, 2 / 5)),  # 0, 1 or 2 of 5: 32, 53 and 15% of the draws
     ("five of two", [(FIVE, TWO)], "overlap", (5 / 12, 0, 1)),
@@ -72,24 +86,17 @@ def recovered(decoy: float, *region: int) -> tuple[float, ...]:
     return recovery(of(*region), of(0, 1, 2), movement)
 
 
-SMALL = {"a": (2, 2), "b": (3,), "c": (2,)}
-
-
-def small(flat: set[int]) -> Region:
-    return Region.from_flat(np.array(sorted(flat), dtype=np.int64), SMALL)
-
-
 @PROPERTY
 @given(st.sets(st.integers(0, 8)), st.sets(st.integers(0, 8)))
 def test_matched_chance_equals_the_mean_over_every_region_with_these_counts(a: set[int], b: set[int]) -> None:
-    found = (overlap.matched_chance([(small(a), small(b))]).mean, overlap.matched_iou(small(a), small(b)))
-    assert found == pytest.approx(slow.matched_means(small(a), small(b)), rel=1e-9, nan_ok=True)
+    found = (overlap.matched_chance([(small(*a), small(*b))]).mean, overlap.matched_iou(small(*a), small(*b)))
+    assert found == pytest.approx(slow.matched_means(small(*a), small(*b)), rel=1e-9, nan_ok=True)
 
 
 @PROPERTY
 @given(st.sets(st.integers(0, 8)), st.sets(st.integers(0, 8)), st.sampled_from([0.95, 0.8, 0.5]))
 def test_the_range_by_chance_is_that_of_every_region_with_these_counts(a: set[int], b: set[int], level: float) -> None:
-    one, two = small(a), small(b)
+    one, two = small(*a), small(*b)
     counts = [(len(one.indices.get(n, ())), len(two.indices.get(n, ())), math.prod(s)) for n, s in SMALL.items()]
     low, high = overlap.common_range(np.array(counts), level)
     draws, tail = np.array(slow.matched_counts(one, two)), (1 - level) / 2 + 1e-12
@@ -153,13 +160,8 @@ def test_regions_that_crowd_share_more_by_chance_than_their_sizes_say() -> None:
     assert np.mean(shares) > 50 * 100 / 20_000
 
 
-TENSORS = {"a": (3, 4), "b": (5,), "c": (2, 3)}
 ENTRIES = 23
 seeds = st.integers(0, 10**6)
-
-
-def of(*flat: int) -> Region:
-    return Region.from_flat(np.array(flat, dtype=np.int64), TENSORS)
 
 
 def drawn(seed: int, share: float) -> Region:
@@ -174,14 +176,20 @@ def moved(seed: int, true: Region) -> np.ndarray:
     return movement
 
 
+@settings(deadline=None)
 @given(seeds, st.floats(0.0, 1.0), st.floats(0.2, 1.0))
 def test_it_is_what_loops_over_entries_count(seed: int, share: float, true_share: float) -> None:
     region, true = drawn(seed, share), drawn(seed + 1, true_share) | of(seed % ENTRIES)
     movement = moved(seed, true)
-    wanted = slow.recovery(slow.entries(region), slow.entries(true), TENSORS, movement)
-    np.testing.assert_allclose(recovery(region, true, movement), wanted, rtol=1e-9, equal_nan=True)
+    np.testing.assert_allclose(
+        recovery(region, true, movement),
+        slow.recovery(slow.entries(region), slow.entries(true), TENSORS, movement),
+        rtol=1e-9,
+        equal_nan=True,
+    )
 
 
+@settings(deadline=None)
 @given(seeds)
 def test_the_true_region_is_found_whole_and_the_full_one_by_chance(seed: int) -> None:
     true = drawn(seed, 0.4) | of(0)
@@ -190,7 +198,17 @@ def test_the_true_region_is_found_whole_and_the_full_one_by_chance(seed: int) ->
     assert (full.precision, full.recall, full.tensor) == (full.chance, 1.0, 2.0), "all three tensors are level"
 
 
+def told(*names: str, of: list[Region]) -> tuple[float, ...]:
+    return attrgetter(*names)(stability(of))
+
+
+THREE = [of_twenty(0, 1, 2), of_twenty(1, 2, 3), of_twenty(9)]
 test_by_hand = by_hand(
+    ("pairs", [0.5, 0.0, 0.0], lambda: pairwise_iou(THREE).tolist()),
+    ("three", near(1 / 6, 3, 3, np.mean([mean_iou(a, b, 20) for a, b in ((3, 3), (3, 1), (3, 1))])),
+     lambda: told("iou", "pairs", "n", "chance.mean", of=THREE)),
+    ("the same", near(1, 1, 1), lambda: told("iou", "low", "high", of=[of_twenty(1, 2)] * 3)),
+    ("two", near(1 / 3, np.nan, np.nan), lambda: told("iou", "low", "high", of=[of_twenty(1, 2), of_twenty(2, 3)])),
     ("shares", near(np.array([[1, 0.5, 0, NAN], [1, 1, 0, NAN], [0, 0, 1, NAN], [0, 0, 0, NAN]])),
      lambda: overlap.overlap_matrix(FOUR).to_numpy()),
     ("IoU of two", 0.5, lambda: overlap.iou_matrix(FOUR).loc["small", "large"]),
@@ -203,8 +221,85 @@ test_by_hand = by_hand(
 )  # fmt: skip
 
 
+def test_the_interval_is_the_jackknifes() -> None:
+    rng = np.random.default_rng(0)
+    found = [of_twenty(*rng.choice(20, 8, replace=False)) for _ in range(5)]
+    told, means = stability(found), [pairwise_iou(found[:i] + found[i + 1 :]).mean() for i in range(5)]
+    half, pairs = student.ppf(0.975, 4) * np.sqrt(4 * np.var(means)), pairwise_iou(found)
+    assert (told.low, told.high) == pytest.approx((told.iou - half, told.iou + half))
+    assert half > student.ppf(0.975, 9) * np.std(pairs, ddof=1) / 10**0.5, (
+        "ten pairs of five regions are not ten independent values"
+    )
+
+
+def test_random_regions_agree_as_chance_does() -> None:
+    rng = np.random.default_rng(0)
+    told = stability([Region.from_flat(rng.choice(2000, 300, replace=False), {"w": (2000,)}) for _ in range(12)])
+    assert told.low <= told.chance.mean <= told.high and told.chance.low <= told.iou <= told.chance.high
+
+
+def test_weights_count_examples_as_copies_do() -> None:
+    rng, counts = np.random.default_rng(0), np.array([2, 0, 1, 3, 0, 0])
+    jacobian, logits = (torch.tensor(rng.normal(size=size).astype(np.float32)) for size in ((6, 2, 5), (6, 3)))
+    labels, gamma = torch.tensor([0, 1, 2, 0, 1, 2]), torch.rand(5, generator=torch.Generator().manual_seed(0))
+    weighted = Linear(logits, jacobian, labels, torch.zeros(5), torch.tensor(counts).float())
+    copies = (part.repeat_interleave(torch.tensor(counts), dim=0).numpy() for part in (logits, jacobian, labels))
+    wanted_loss, wanted = slow_loss(*copies, np.zeros(5), gamma.double().numpy())
+    loss, slope = weighted.gradient(gamma)
+    assert loss == pytest.approx(wanted_loss, rel=1e-6)
+    np.testing.assert_allclose(slope.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(replace(weighted, weights=None).gradient(gamma)[1].numpy(), wanted, rtol=1e-2)
+
+
+@pytest.mark.slow
+def test_the_whole_is_the_linearized_region() -> None:
+    problem, options = learnable_problem(n=32), LinearizedOptions(iterations=40)
+    wanted = finish(localizer("linearized").search(problem, 60, seed=0, options=options))[1].order
+    found = linearization(problem, 60, seed=0, options=options)
+    assert np.array_equal(found.order(), wanted) and found.examples == 32
+    assert len(set(found.order(np.ones(32))) & set(wanted)) >= 58
+    assert torch.equal(problem.flat.theta, problem.base)
+
+
+@pytest.mark.nightly
+def test_a_resample_is_solved_as_from_the_beginning() -> None:
+    """Starting at the solution for all examples changes the path, not the result."""
+    found = linearization(learnable_problem(n=48), 60, seed=0, options=LinearizedOptions(iterations=400))
+    linear = replace(
+        found.linear,
+        weights=torch.tensor(
+            np.bincount(np.random.default_rng(0).integers(0, 48, 48), minlength=48).astype(np.float32)
+        ),
+    )
+    (cold, cold_loss), (warm, warm_loss) = (
+        minimise(linear, 60, 2000, tolerance=1e-7), minimise(linear, 60, 400, start=found.gamma),
+    )  # fmt: skip
+    assert warm_loss == pytest.approx(cold_loss, rel=0.02, abs=1e-3)
+    assert float((warm - cold).abs().sum()) < 0.25 * 60
+
+
+@pytest.mark.nightly
+def test_regions_of_resamples_have_the_size_and_agree_more_than_chance() -> None:
+    problem, options = learnable_problem(n=48), LinearizedOptions(iterations=60)
+    found, again = (bootstrap_regions(problem, 60, resamples=n, seed=0, options=options) for n in (6, 3))
+    told = stability(found.regions)
+    assert [r.size for r in found.regions] == [60] * 6 and found.examples == 48
+    assert told.low > told.chance.high and told.iou < 1
+    assert (found.iou() >= told.chance.mean).all() and found.iou().shape == (6,)
+    assert all(s > 0 for s in found.seconds) and list(again.regions) == list(found.regions[:3])
+    assert torch.equal(problem.flat.theta, problem.base)
+
+
+def test_large_regions_are_filled() -> None:
+    problem = tiny_problem(n=10, selection=examples(n=4, seed=2))
+    size, options = problem.d // 2, LinearizedOptions(iterations=5, candidate_share=0.01, jacobian_gib=0.01)
+    assert {r.size for r in bootstrap_regions(problem, size, resamples=2, options=options).regions} == {size}
+
+
 test_what_cannot_be_compared_is_refused = refused(
     BadInput,
+    ("at least two", lambda: stability([of_twenty(1)])),
+    ("rounds must be 1", lambda: bootstrap_regions(tiny_problem(n=4), 5, options=LinearizedOptions(rounds=2))),
     ("architectures", overlap.overlap_matrix, UNLIKE),
     ("architectures", overlap.iou_matrix, UNLIKE),
     ("of the same parameters", recovery, Region.empty({"a": (ENTRIES,)}), of(0), np.ones(ENTRIES)),

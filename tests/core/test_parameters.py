@@ -5,8 +5,6 @@ without keys the queries change nothing, without queries the keys change nothing
 of kind "MLP up", and not in those of kind "MLP gate".
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +31,6 @@ from skillviz.core.architectures import (
     GATE,
     KEY,
     KEY_AND_VALUE,
-    KINDS,
     MLP_OUT,
     QUERY,
     UP,
@@ -49,15 +46,14 @@ from skillviz.core.parameters import (
     readout_names,
 )
 from skillviz.errors import BadModel
-from tests.core.by_hand import by_hand
+from tests.core.by_hand import by_hand, refused
 from tests.core.problems import model_of, table_of
-from tests.refused import refused
 from tests.tiers import first
-from tests.tiny import FAMILIES, tiny_model, tiny_rows, tiny_tokenizer
+from tests.tiny import FAMILIES as TINY
+from tests.tiny import tiny_model, tiny_rows, tiny_tokenizer
 from tests.tiny_families import family_model
 
 PLAIN = ("query", "key", "value", "attention output", "MLP in", "MLP out", "LayerNorm")
-GATED = (*PLAIN[:4], "MLP gate", "MLP up", *PLAIN[5:])
 LIKE_LLAMA = ("mistral", "qwen2", "qwen3")
 AUTO = {"head": AutoModelForSequenceClassification, "prompt": AutoModelForMaskedLM, "causal": AutoModelForCausalLM}
 NEVER = ("embed", "wte", "wpe", "pooler", "ln_f", "final_layer_norm.0", "lm_head", "score", "classifier", "cls.")
@@ -68,10 +64,7 @@ def on_meta(model_type: str, readout: str, **sizes: object) -> torch.nn.Module:
         return AUTO[readout].from_config(AutoConfig.for_model(model_type, **sizes))
 
 
-MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
-
-
-@pytest.mark.parametrize("family", [*FAMILIES, *LIKE_LLAMA])
+@pytest.mark.parametrize("family", [*TINY, *LIKE_LLAMA])
 def test_every_kind_of_every_family(family: str) -> None:
     sizes = {
         "vocab_size": 99, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -81,12 +74,14 @@ def test_every_kind_of_every_family(family: str) -> None:
     table, counted = table_of(model), Counter[str]()
     for p in table.parameters:
         counted.update(dict.fromkeys(p.kinds, p.size // len(p.kinds)))
-    assert sorted(counted) == sorted(GATED if family in ("llama", *LIKE_LLAMA) else PLAIN)
+    assert sorted(counted) == sorted(
+        (*PLAIN[:4], "MLP gate", "MLP up", *PLAIN[5:]) if family in ("llama", *LIKE_LLAMA) else PLAIN
+    )
     assert counted.total() == table.d and table.known and table.note is None and table.layers == 2
     assert {n for n, _ in model.named_parameters() if "norm" in n.lower() and ".0." in n} <= set(table.names)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", TINY)
 @pytest.mark.parametrize("readout", ["head", "language"])
 def test_graftable_is_all_but_embeddings_heads_and_the_last_norm(family: str, readout: str) -> None:
     language = "prompt" if family in ("bert", "roberta", "distilbert") else "causal"
@@ -98,7 +93,7 @@ def test_graftable_is_all_but_embeddings_heads_and_the_last_norm(family: str, re
     assert len(table.names) == 2 * len({p.name.split(f".{p.layer}.", 1)[1] for p in table.parameters})
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", TINY)
 def test_readout_names_are_the_heads_own(family: str) -> None:
     model = tiny_model(family, "head")
     names = readout_names(model.config.model_type, [n for n, _ in model.named_parameters()])
@@ -109,8 +104,15 @@ def test_readout_names_are_the_heads_own(family: str) -> None:
 
 def size_of(*model: str, **sizes: object) -> tuple[object, ...]:
     table = table_of(on_meta(*model, **sizes))
-    biases = sum(p.size for p in table.parameters if p.is_bias)
-    return table.d, table.offsets[-1], table.offsets.dtype, biases, table.layers, table.heads, table.known
+    return (
+        table.d,
+        table.offsets[-1],
+        table.offsets.dtype,
+        sum(p.size for p in table.parameters if p.is_bias),
+        table.layers,
+        table.heads,
+        table.known,
+    )
 
 
 BASE, Q_PROJ = (85_054_464, 85_054_464, np.int64, 101_376, 12, 12, True), "model.layers.0.self_attn.q_proj.weight"
@@ -129,7 +131,8 @@ test_by_hand = by_hand(
     *((f"d of {model} {readout}", BASE, size_of, model, readout)  # the paper's two models
       for model, readout in (("roberta", "prompt"), ("roberta", "head"), ("gpt2", "causal"))),
     ("d of MiniLM", (10_646_784, 10_646_784, np.int64, 25_344, 6, 12, True),
-     lambda: size_of("bert", "head", **MINILM)),
+     lambda: size_of(
+         "bert", "head", hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)),
     *((f"no {buffer}", (kept,), lambda row=(model, buffer, kept): graftable(
         row[0], {row[1]: (1, 1, 8, 8), row[2]: (12,)}, {"num_attention_heads": 2}).names)
       for model, buffer, kept in BUFFERS),
@@ -169,20 +172,26 @@ def test_neox_rows_alternate_by_head_as_the_model_splits_them() -> None:
     """GPTNeoXAttention.forward views its output as [heads, 3 * head], then takes three chunks."""
     model = tiny_model("gpt_neox", "causal", num_attention_heads=4)
     attention, table = model.gpt_neox.layers[0].attention, table_of(model)
-    shape = (-1, 3 * attention.head_size)
-    seen = parts_by_probe(attention.query_key_value, lambda y: y.view(*y.shape[:-1], *shape).chunk(3, dim=-1))
+    seen = parts_by_probe(
+        attention.query_key_value, lambda y: y.view(*y.shape[:-1], -1, 3 * attention.head_size).chunk(3, dim=-1)
+    )
     for name in ("weight", "bias"):
         parameter, fused = fused_in(table, f"0.attention.query_key_value.{name}")
         assert fused == Fused(axis=0, groups=4) and np.array_equal(fused.kind_numbers(parameter.shape), seen)
-        by_entry = np.repeat(seen, parameter.size // len(seen))
-        assert np.array_equal(parameter.kind_numbers(np.arange(parameter.size)), by_entry)
+        assert np.array_equal(
+            parameter.kind_numbers(np.arange(parameter.size)), np.repeat(seen, parameter.size // len(seen))
+        )
     assert not np.array_equal(seen, np.sort(seen)), "the check would not see a split in plain thirds"
 
 
 def parts_by_probe(linear: torch.nn.Module, split) -> np.ndarray:  # type: ignore[no-untyped-def]
     """Return 0, 1 or 2 for every output of a fused layer: the part of the model's own split that a bias reaches."""
-    probes = torch.eye(linear.bias.numel())[:, None, None]
-    return np.array([next(k for k, part in enumerate(split(probe)) if part.any()) for probe in probes])
+    return np.array(
+        [
+            next(k for k, part in enumerate(split(probe)) if part.any())
+            for probe in torch.eye(linear.bias.numel())[:, None, None]
+        ]
+    )
 
 
 SELF, CROSS = (QUERY, KEY, VALUE, ATTENTION_OUTPUT), (CROSS_QUERY, CROSS_KEY, CROSS_VALUE, CROSS_OUTPUT)
@@ -306,8 +315,9 @@ def test_attention_does_with_each_part_what_its_name_says(family: str) -> None:
 
         assert not seen((v, torch.zeros_like)).any(), "an entry of the value is missing"
         for one, two in ((k, q), (q, k)):
-            without = seen((one, torch.zeros_like))
-            assert torch.equal(without, seen((one, torch.zeros_like), (two, other))), "an entry is of another part"
+            assert torch.equal(seen((one, torch.zeros_like)), seen((one, torch.zeros_like), (two, other))), (
+                "an entry is of another part"
+            )
         assert not any(torch.equal(seen((part, other)), seen()) for part in (q, k, v)), "a part has no effect"
         both = parts(table, layer, KEY_AND_VALUE)
         assert not both or not seen((both, torch.zeros_like)).any()
@@ -318,8 +328,9 @@ def test_attention_does_with_each_part_what_its_name_says(family: str) -> None:
 def test_a_head_is_what_changes_with_its_part_of_query_key_and_value(family: str) -> None:
     model, table = built(family)
     heads = table.heads or 0
-    has_heads = table.head_axes and family not in NO_ATTENTION | OTHER_ATTENTION
-    for query, key, value, output in attentions(table) if has_heads else ():
+    for query, key, value, output in (
+        attentions(table) if (table.head_axes and family not in NO_ATTENTION | OTHER_ATTENTION) else ()
+    ):
         layer = layer_of(table, query)
         weight = next(p for p in table.parameters if p.layer == layer and p.kinds == (output,) and not p.is_bias)
         is_by_row = table.head_axes[output] == "row"  # one entry of the weight for each of its inputs

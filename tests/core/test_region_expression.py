@@ -1,7 +1,5 @@
 """Tests of region expressions against a slow twin that checks every entry, and of every error in an expression."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,8 @@ from skillviz.core.parameters import KINDS, ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import DEPTH, canonical, checked_expression, parsed, parts, region_of, runs_in
 from skillviz.errors import BadInput
-from tests.core.by_hand import by_hand
+from tests.core.by_hand import by_hand, refused
 from tests.reference import region_expression as twin
-from tests.refused import refused
 
 BERT = {
     f"bert.encoder.layer.{layer}.{module}": shape
@@ -91,10 +88,15 @@ def test_an_expression_is_what_its_slow_twin_counts(family: str, data: st.DataOb
     region = region_of(expression, table, stored_in(table))
     found = {(name, int(i)) for name, indices in region.indices.items() for i in indices}
     places = [(p.name, i) for p in table.parameters for i in range(p.size)]
-    runs = {run: ([places[i] for i in order], size) for run, (order, size) in stored_runs(table).items()}
-    assert found == twin.entries(expression, table, runs)
-    assert region_of(checked_expression(expression), table, stored_in(table)) == region
-    assert canonical(checked_expression(expression)) == canonical(expression)
+    assert found == twin.entries(
+        expression,
+        table,
+        {run: ([places[i] for i in order], size) for run, (order, size) in stored_runs(table).items()},
+    )
+    assert (
+        region_of(checked_expression(expression), table, stored_in(table)),
+        canonical(checked_expression(expression)),
+    ) == (region, canonical(expression))
 
 
 @pytest.mark.parametrize("family", TABLES)
@@ -102,8 +104,9 @@ def test_told_tensor_by_tensor_it_is_the_same(family: str) -> None:
     table = TABLES[family]
     expression = {"difference": [{"union": [{"run": "one"}, {"rows": [0, 2]}]}, {"layers": [1], "kinds": ["key"]}]}
     told, whole = list(parts(expression, table, stored_in(table))), region_of(expression, table, stored_in(table))
-    wanted = [(name, np.flatnonzero(whole.mask(name)).tolist()) for name in table.names]
-    assert [(p.name, entries.tolist()) for p, entries in told] == wanted
+    assert [(p.name, entries.tolist()) for p, entries in told] == [
+        (name, np.flatnonzero(whole.mask(name)).tolist()) for name in table.names
+    ]
     pd.testing.assert_frame_equal(composition_of_parts(told), composition(whole, table))
 
 
@@ -124,8 +127,7 @@ def test_the_ends(expression: dict[str, Any], same: dict[str, Any]) -> None:
 
 
 def test_a_fused_tensor_is_cut_by_kind() -> None:
-    table = TABLES["gpt_neox"]
-    query, key, value = (region_of({"kinds": [kind]}, table) for kind in ("query", "key", "value"))
+    query, key, value = (region_of({"kinds": [kind]}, TABLES["gpt_neox"]) for kind in ("query", "key", "value"))
     assert query.size == key.size == value.size == 2 * (12 * 4 + 12) // 3
     assert not (query & key).size and not (key & value).size
     # Heads alternate: the second head's query begins in the middle of the tensor.

@@ -1,7 +1,7 @@
-"""Tests of sizes as people type them, of the area under a curve by size, and of the grid of mixing weights."""
+"""Tests of sizes as people type them and of numbers as they are shown to a reader, of the area under a curve by size,
+and of the grid of mixing weights."""
 
-from __future__ import annotations
-
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillviz.core import formats
 from skillviz.core.interpolate import alphas
 from skillviz.core.log_area import mean_over_log_size
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, BadSize
-from tests.core.by_hand import by_hand, near
+from tests.core.by_hand import by_hand, near, refused
 from tests.reference import log_area as twin
-from tests.refused import refused
 
 D = 10_646_784
 
@@ -25,23 +25,18 @@ TYPED = {
     "10646": 10_646, "0.1%": 10_646, "0.001": 10_646, "1e-3": 10_646, "1e-05": 106, "0.01%": 1_064, "1%": 106_467,
     "100%": D, "1.0": D, "1": 1, ".5": D // 2, " 7 ": 7, str(D): D,
 }  # fmt: skip
-test_by_hand = by_hand(
-    *((f"size {typed}", size, parse_size, typed, D) for typed, size in TYPED.items()),
-    ("0.29, with floats 28", 29, parse_size, "0.29", 100),
-    ("one decade, then two", near((1 * 0.4 + 2 * 0.8) / 3), mean_over_log_size, SIZES, VALUES),
-    ("a part of a curve", near(0.4), mean_over_log_size, SIZES, VALUES, 0.001, 0.01),
-    ("a flat curve", near(0.3), mean_over_log_size, (10, 100), (0.3, 0.3)),
-    ("eleven mixing weights", [k / 10 for k in range(11)], lambda: alphas().tolist()),
-    ("two mixing weights", [0.0, 1.0], lambda: alphas(2).tolist()),
-)
 
 
-OUTSIDE = ("0", "0%", "0.0", "-5", "-0.1%", "1e-9", "101%", "1.01", str(D + 1), "1e99")
-UNREADABLE = ("", "ten", "1,064", "0.1%%", "%", "1 000", "nan", "inf", "0x10", "1e", "٣", "1/2")
 test_sizes_that_are_none_name_the_range_or_show_what_can_be_typed = refused(
     BadSize,
-    *(("10,646,784", parse_size, typed, D) for typed in OUTSIDE),
-    *(("0.1%", parse_size, typed, D) for typed in UNREADABLE),
+    *(
+        ("10,646,784", parse_size, typed, D)
+        for typed in ("0", "0%", "0.0", "-5", "-0.1%", "1e-9", "101%", "1.01", str(D + 1), "1e99")
+    ),
+    *(
+        ("0.1%", parse_size, typed, D)
+        for typed in ("", "ten", "1,064", "0.1%%", "%", "1 000", "nan", "inf", "0x10", "1e", "٣", "1/2")
+    ),
 )
 
 
@@ -71,3 +66,83 @@ test_one_size_is_no_curve_and_a_range_lies_within_the_sizes = refused(
     ("at least 2 sizes.* has 1", mean_over_log_size, (0.01, 0.01), (0.5, 0.5)),
     ("not within the sizes scored", mean_over_log_size, (0.001, 0.01), (0.1, 0.2), 0.0001, 0.01),
 )
+
+
+NB = formats.SPACE
+SHOWN = [
+    (formats.percent, (0.801, 0.0, 1.0, -0.029, None), ("80.1%", "0.0%", "100.0%", "−2.9%", "n/a")),
+    (
+        formats.share,
+        (0.001, 0.0001, 10_646 / 10_646_784, 1_064 / 10_646_784, 0.125, 1.0, 0.0123, 0.00034, 0.0),
+        ("0.1%", "0.01%", "0.1%", "0.01%", "12.5%", "100.0%", "1.2%", "0.034%", "0.0%"),
+    ),
+    (formats.count, (10_646_784,), ("10,646,784",)),
+    (formats.number, ((-1234.5, 1), (-0.0001, 2)), ("−1,234.5", "0.00")),  # a rounded zero has no sign
+    (formats.points, (0.029, -0.029, 0.0001), ("+2.9 points", "−2.9 points", "0.0 points")),
+    (formats.signed, ((0.26, 1), (-0.26, 1), (0.01, 1), (None, 1)), ("+0.3", "−0.3", "0.0", "n/a")),
+    (
+        formats.percent_interval,
+        ((0.774, 0.826), (-0.051, -0.008), (-0.1, 0.1, 0), (None, 0.1), (0.1, math.nan)),
+        ("77.4–82.6", "−5.1 to −0.8", "−10 to 10", "no interval", "no interval"),
+    ),
+    (
+        formats.estimate,
+        ((-0.0021, -0.00423, -0.00031), (0.5, None, None), (0.5, math.nan, 0.6), (None, 0, 1)),
+        ("−0.0021 (−0.0042 to −0.0003)", "0.500", "0.500", "n/a"),
+    ),
+    (
+        formats.percent_estimate,
+        ((0.02, 0.0004, 0.05), (0.825, 0.793, 0.853), (-0.05, -0.065, 0.01)),
+        ("2.00 (0.04–5.00)", "82.5 (79.3–85.3)", "−5.0 (−6.5 to 1.0)"),
+    ),
+    (
+        formats.seconds,
+        (4.21, 200, 7500, 59.96),
+        (f"4.2{NB}s", f"3{NB}min 20{NB}s", f"2{NB}h 5{NB}min", f"60.0{NB}s"),
+    ),
+    (formats.rough_seconds, (0.2, 5, 600, 9000), ("1 s", "5 s", "10 min", "2.5 h")),
+    (
+        formats.time_left,
+        (None, 240.0, 0.0),
+        ("time left: not measured yet", "about 4 min left", "longer than measured so far"),
+    ),
+    (formats.byte_size, (2**11, 87 * 2**20, 2**31), ("2 KiB", "87 MiB", "2.0 GiB")),
+    (
+        formats.day,
+        ("2026-11-20T14:05:33+00:00", "2026-11-20T14:05:33+02:00", None, "yesterday"),
+        ("20 Nov 2026, 14:05 UTC", "20 Nov 2026, 12:05 UTC", "n/a", "yesterday"),
+    ),
+    (
+        formats.counted,
+        ((0, "run"), (1, "run"), (1821, "run"), (2, "entry")),
+        ("0 runs", "1 run", "1,821 runs", "2 entries"),
+    ),
+    (formats.listed, (["a"], ["a", "b"], ["a", "b", "c", "d"]), ("a", "a and b", "a, b and 2 more")),
+]
+"""Formats, what they are given, and what they show."""
+INTERVALS = [
+    (0.412, 0.45, 2, "0.41–0.45"),
+    (-0.00423, -0.00031, 3, "−0.0042 to −0.0003"), (-0.004, -0.00002, 3, "−0.00400 to −0.00002"),
+    (0.0004, 0.0312, 2, "0.0004–0.0312"), (0.04, 3.21, 1, "0.04–3.21"), (-0.3, -0.2, 0, "−0.3 to −0.2"),
+    (-0.0004, 0.004, 3, "0.000 to 0.004"), (0.0, 0.004, 3, "0.000–0.004"), (-0.004, 0.0, 3, "−0.004 to 0.000"),
+    (1e-17, 0.1, 2, "0.00–0.10"),
+]  # fmt: skip
+"""Ends, digits and text: an interval shows zero only where it holds it."""
+test_by_hand = by_hand(
+    *((f"{show.__name__} {text}", text, show, *(one if isinstance(one, tuple) else (one,)))
+      for show, given, shown in SHOWN for one, text in zip(given, shown, strict=True)),
+    *((f"interval {shown}", shown, formats.interval, low, high, digits) for low, high, digits, shown in INTERVALS),
+    *((f"no number is made up: {show.__name__} of {value}", "n/a", show, value)
+      for show in (formats.percent, formats.number, formats.points, formats.share, formats.seconds)
+      for value in (None, math.nan, math.inf)),
+    ("of a damaged record: Home and the lists must open", "0.1%", lambda: formats.share(-0.001)[-4:]),
+    ("a table", ["| --- | --- |", "| 1 | x\\|y |"], lambda: formats.markdown_table(("a", "b"), [("1", "x|y")])[1:]),
+    ("an empty table", ["No row."], formats.markdown_table, ("a",), []),
+    *((f"size {typed}", size, parse_size, typed, D) for typed, size in TYPED.items()),
+    ("0.29, with floats 28", 29, parse_size, "0.29", 100),
+    ("one decade, then two", near((1 * 0.4 + 2 * 0.8) / 3), mean_over_log_size, SIZES, VALUES),
+    ("a part of a curve", near(0.4), mean_over_log_size, SIZES, VALUES, 0.001, 0.01),
+    ("a flat curve", near(0.3), mean_over_log_size, (10, 100), (0.3, 0.3)),
+    ("eleven mixing weights", [k / 10 for k in range(11)], lambda: alphas().tolist()),
+    ("two mixing weights", [0.0, 1.0], lambda: alphas(2).tolist()),
+)  # fmt: skip

@@ -1,7 +1,5 @@
 """Tests of sub-skills: planted blocks are found, noise is not, and every step equals its slow twin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -17,9 +15,8 @@ from skillviz.core.subskills import (
     subskills,
 )
 from skillviz.errors import BadData
-from tests.core.by_hand import by_hand, near
+from tests.core.by_hand import by_hand, near, refused
 from tests.reference.subskills import slow_explained, slow_factorized, slow_margins, slow_matched
-from tests.refused import refused
 
 N, PARTS = 60, 12
 
@@ -42,23 +39,26 @@ def planted() -> Subskills:
 
 def test_planted_blocks_are_recovered_and_beyond_noise(planted: Subskills) -> None:
     assert planted.count == 3 and planted.is_beyond_random
-    groups = {frozenset(np.flatnonzero(planted.loadings.argmax(axis=0) == k)) for k in range(3)}
-    assert groups == {frozenset(range(k, PARTS, 3)) for k in range(3)}
+    assert {frozenset(np.flatnonzero(planted.loadings.argmax(axis=0) == k)) for k in range(3)} == {
+        frozenset(range(k, PARTS, 3)) for k in range(3)
+    }
     assert (planted.uses.argmax(axis=1).reshape(-1, 3) == planted.uses[:3].argmax(axis=1)).all()
     assert sum(share.value for share in planted.shares) == pytest.approx(1)
     assert all(one.low <= one.value <= one.high and one.low > 0.95 for one in planted.stability)
     assert (np.diff([share.value for share in planted.shares]) <= 0).all(), "the largest is first"
     (lead, number), *others = slow_margins(planted.agreement.mean(axis=2).tolist())
-    margin = (planted.count, planted.margin.value, planted.margin.control)
-    assert margin == pytest.approx((planted.counts[number], lead, np.mean([other for other, _ in others])))
+    assert (planted.count, planted.margin.value, planted.margin.control) == pytest.approx(
+        (planted.counts[number], lead, np.mean([other for other, _ in others]))
+    )
 
 
 def test_the_result_depends_on_arguments_and_seed_alone(planted: Subskills) -> None:
     again = subskills(blocks(0), noise(1, 10))
     assert np.array_equal(again.loadings, planted.loadings) and again.margin == planted.margin
     assert not np.array_equal(subskills(blocks(0), noise(1, 10), seed=1).agreement, planted.agreement)
-    scaled = subskills(1000 * blocks(0), noise(1, 10) / 1000)
-    assert scaled.loadings == pytest.approx(planted.loadings, abs=1e-6), "the unit does not count"
+    assert subskills(1000 * blocks(0), noise(1, 10) / 1000).loadings == pytest.approx(planted.loadings, abs=1e-6), (
+        "the unit does not count"
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -72,10 +72,12 @@ def test_every_step_is_the_twins(seed: int) -> None:
         own = effects.tolist(), weights[fit].tolist(), starts[1][fit].tolist(), starts[0][fit].tolist()
         w, h = slow_factorized(*own, 4)
         assert uses[fit] == pytest.approx(np.array(w)) and loadings[fit] == pytest.approx(np.array(h))
-        unweighted = slow_factorized(own[0], [1.0] * 7, *own[2:], 4)[1]
-        assert loadings[fit] != pytest.approx(np.array(unweighted)), "weights left out would pass"
-        wanted = pytest.approx(slow_explained(own[0], w, h, own[1]))
-        assert explained_share(effects, uses, loadings, weights)[fit] == wanted
+        assert loadings[fit] != pytest.approx(np.array(slow_factorized(own[0], [1.0] * 7, *own[2:], 4)[1])), (
+            "weights left out would pass"
+        )
+        assert explained_share(effects, uses, loadings, weights)[fit] == pytest.approx(
+            slow_explained(own[0], w, h, own[1])
+        )
     best = slow_matched(*loadings.tolist())
     assert [*matched(*loadings), *mutual_agreement(loadings)] == pytest.approx([*best, *[np.mean(best)] * 2])
 
@@ -86,16 +88,17 @@ def test_an_interval_for_one_more_draw() -> None:
     half = 4.302652729911275 * np.sqrt(1 + 1 / 3)  # Student's t with 2 degrees of freedom, and a spread of 1
     assert (found.value, found.control) == (5, 2) and found.difference[:3] == pytest.approx((3, 3 - half, 3 + half))
     assert not found.holds and beyond_draws(values + [3, 0, 0, 0], still).holds
-    moving = np.random.default_rng(0).normal(0, 1, (4, RESAMPLES))
-    assert beyond_draws(values, moving).difference.low < found.difference.low, "resampled examples widen it"
+    assert (
+        beyond_draws(values, np.random.default_rng(0).normal(0, 1, (4, RESAMPLES))).difference.low
+        < found.difference.low
+    ), "resampled examples widen it"
 
 
 @pytest.mark.slow
 def test_noise_is_seldom_beyond_noise() -> None:
     """Few of 100 regions of noise are beyond three draws of noise: the rule's rate is at most 2.5% for each
     of its two conditions, and 8 or more have a probability below 1%."""
-    beyond = sum(subskills(of[0], of[1:]).is_beyond_random for of in map(noise, range(100, 200)))
-    assert beyond < 8
+    assert sum(subskills(of[0], of[1:]).is_beyond_random for of in map(noise, range(100, 200))) < 8
 
 
 OTHERS, OUTER, ONES = (
@@ -103,7 +106,6 @@ OTHERS, OUTER, ONES = (
     np.outer([1.0, 2, 3, 0], [1.0, 0, 2]),
     np.ones((1, 4)),
 )
-SHARES = (np.array([[1.0, 3.0], [1.0, 3.0]]), np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0]]))
 test_by_hand = by_hand(
     ("the second may not take the first's match", [1.0, 0.6, 1.0], lambda: matched(np.eye(3), OTHERS).tolist()),
     ("the same, turned round", [1.0, 1.0, 1.0], lambda: matched(np.eye(3), np.eye(3)[::-1]).tolist()),
@@ -113,13 +115,14 @@ test_by_hand = by_hand(
     ("of nothing", [[[0.0] * 3] * 2], lambda: factorized(0 * OUTER, 2, ONES, 0)[1].tolist()),
     ("of nothing, explained", [0.0],
      lambda: explained_share(0 * OUTER, *factorized(0 * OUTER, 2, ONES, 0), ONES).tolist()),
-    ("shares", [0.25, 0.75], lambda: [one.value for one in resampled_shares(*SHARES)]),
+    ("shares", [0.25, 0.75], lambda: [one.value for one in resampled_shares(
+        np.array([[1.0, 3.0], [1.0, 3.0]]), np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0]]))]),
 )  # fmt: skip
-FEW = (blocks(0)[:, :2], noise(1, 3)[:, :, :2])
 test_effects_that_cannot_be_compared_are_refused = refused(
     BadData,
     *(("at least three parts", subskills, *one) for one in (
-        (-blocks(0), noise(1, 3)), (blocks(0) * np.nan, noise(1, 3)), (blocks(0), noise(1, 1)), FEW,
+        (-blocks(0), noise(1, 3)), (blocks(0) * np.nan, noise(1, 3)), (blocks(0), noise(1, 1)),
+        (blocks(0)[:, :2], noise(1, 3)[:, :, :2]),
         (blocks(0)[:1], noise(1, 3)[:, :1]),
     )),
 )  # fmt: skip

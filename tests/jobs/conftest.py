@@ -1,7 +1,5 @@
 """Fixtures of jobs on a tiny pair; each test ends the processes that it started, by process number."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -30,8 +28,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def long_spec(world: Path, **changes: Any) -> RunSpec:
     """Return stagewise on the tiny pair, with these fields changed: some seconds, and it can be cut in the middle."""
-    fields = {"localizer": "stagewise", "steps": STEPS, "batch_size": 4, "sizes": ("5%", "1%")}
-    return spec_of(world, **{**fields, **changes})
+    return spec_of(
+        world, **{"localizer": "stagewise", "steps": STEPS, "batch_size": 4, "sizes": ("5%", "1%"), **changes}
+    )
 
 
 @pytest.fixture(scope="session")

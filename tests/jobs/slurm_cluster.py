@@ -1,7 +1,5 @@
 """A local Slurm cluster of two nodes: controller, munge and two node daemons in a temporary folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -77,9 +75,8 @@ class SlurmCluster:
         files = {"key-file": "key", "seed-file": "seed", "socket": "socket", "pid-file": "pid", "log-file": "log"}
         run("munged", *(f"--{word}={munge / file}" for word, file in files.items()), "--force")
         fields = dict(zip(("port", "port1", "port2"), free_ports(3), strict=True))
-        host = socket.gethostname().partition(".")[0]
         (self.folder / "slurm.conf").write_text(
-            CONFIGURATION.format(folder=self.folder, host=host, user="root", **fields)
+            CONFIGURATION.format(folder=self.folder, host=socket.gethostname().partition(".")[0], user="root", **fields)
         )
         run("slurmctld", "-f", str(self.folder / "slurm.conf"))
         for name, file in (("munged", munge / "pid"), ("slurmctld", self.folder / "slurmctld.pid")):
@@ -94,8 +91,9 @@ class SlurmCluster:
         until(lambda: self.state(name) in ("idle", "mix", "alloc"), 60)
 
     def state(self, name: str) -> str:
-        words = ["sinfo", "--noheader", f"--nodes={name}", "--format=%t"]
-        return subprocess.run(words, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            ["sinfo", "--noheader", f"--nodes={name}", "--format=%t"], capture_output=True, text=True
+        ).stdout.strip()
 
     def kill_node(self, name: str) -> None:
         """Simulate a power cut: the node's daemon, its jobs and their processes are killed at once."""

@@ -1,8 +1,7 @@
 """Tests of a cluster's settings, of squeue's output and of errors, without Slurm."""
 
-from __future__ import annotations
-
 import os
+import re
 import signal
 from pathlib import Path
 from unittest.mock import Mock
@@ -24,6 +23,8 @@ from skillviz.studies import array
 from skillviz.studies.plan import study_plan
 from skillviz.studies.status import Snapshot
 from tests.cli.calls import call
+from tests.core.by_hand import by_hand
+from tests.refused import refuses
 from tests.runs.tiny_world import Store, spec_of
 from tests.studies.conftest import tiny
 from tests.studies.tiny_study import few
@@ -63,17 +64,19 @@ def squeue(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
 
 def test_settings_are_read_as_typed(path: Path) -> None:
     path.write_text("partition: gpu\ngpus: 2\ntime: 2:00:00\nmemory: 32G\nextra: {account: no, exclusive: true}\n")
-    extra = {"account": "no", "exclusive": "true"}
-    assert settings() == ClusterSettings(partition="gpu", gpus=2, time="2:00:00", memory="32G", extra=extra)
+    assert settings() == ClusterSettings(
+        partition="gpu", gpus=2, time="2:00:00", memory="32G", extra={"account": "no", "exclusive": "true"}
+    )
     assert slurm.is_set_up() and settings().notice == 90
 
 
-@pytest.mark.parametrize(
-    ("time", "seconds"),
-    [("90", 5400), ("1:30", 90), ("2:00:00", 7200), ("1-0", 86400), ("1-2:03", 93780), ("1-02:03:04", 93784)],
-)
-def test_a_time_limit_is_as_long_as_slurm_reads_it(time: str, seconds: int) -> None:
-    assert seconds_of(time) == seconds
+test_words_and_times_are_read_as_slurm_reads_them = by_hand(
+    *((f"a limit of {time}", seconds, seconds_of, time) for time, seconds in {
+        "90": 5400, "1:30": 90, "2:00:00": 7200, "1-0": 86400, "1-2:03": 93780, "1-02:03:04": 93784,
+    }.items()),
+    ("words without the option", ["a", "--b", "c"], without_option, ["a", "--cluster", "slurm", "--b", "c"]),
+    ("words without the option in one", ["slurm"], without_option, ["--cluster=slurm", "slurm"]),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -94,22 +97,18 @@ def test_a_time_limit_is_as_long_as_slurm_reads_it(time: str, seconds: int) -> N
 )
 def test_settings_that_cannot_be_used_are_one_sentence(path: Path, text: str, sentence: str) -> None:
     path.write_text(text)
-    with pytest.raises(BadInput) as caught:
-        settings()
-    assert sentence in str(caught.value.args[0])
+    refuses(BadInput, re.escape(sentence), settings)
 
 
 def test_where_no_controller_answers_nothing_is_submitted(path: Path, squeue: dict[str, str | None]) -> None:
     assert checked_settings().time == "60"
     squeue["squeue"] = None
-    with pytest.raises(NoCluster, match="Slurm's controller does not answer"):
-        SLURM_BACKEND.refuse()
+    refuses(NoCluster, "Slurm's controller does not answer", SLURM_BACKEND.refuse)
 
 
 def test_without_settings_nothing_is_submitted(path: Path, squeue: dict[str, str | None]) -> None:
     path.unlink()
-    with pytest.raises(NoCluster, match="there are no cluster settings in .*SKILLVIZ_CLUSTER"):
-        checked_settings()
+    refuses(NoCluster, "there are no cluster settings in .*SKILLVIZ_CLUSTER", checked_settings)
 
 
 @pytest.mark.nightly
@@ -142,14 +141,6 @@ def test_the_state_of_a_job_is_slurm_s(squeue: dict[str, str | None]) -> None:
     assert (state_of("13"), slurm_queue.is_open("13"), ahead("13")) == ("OUT_OF_MEMORY", False, None)
 
 
-@pytest.fixture
-def folder(store: Store, world: Path) -> RunFolder:
-    """Return a run that waits for the job 13 of Slurm."""
-    folder = store.create(spec_of(world), size=9, task="tiny")
-    name_jobs(folder.work, ["13"])
-    return folder
-
-
 @pytest.mark.parametrize(
     ("state", "status", "kind"),
     [
@@ -162,8 +153,11 @@ def folder(store: Store, world: Path) -> RunFolder:
     ],
 )
 def test_how_slurm_ended_a_job_is_kept(
-    store: Store, folder: RunFolder, squeue: dict[str, str | None], state: str, status: str, kind: str | None
+    store: Store, world: Path, squeue: dict[str, str | None], state: str, status: str, kind: str | None
 ) -> None:
+    """The run waits for the job 13 of Slurm."""
+    folder = store.create(spec_of(world), size=9, task="tiny")
+    name_jobs(folder.work, ["13"])
     job = jobs.status(store, folder.id)
     assert (job.status, job.slot, job.position) == ("queued", "slurm gpu", 2)
     for said in (f"13|{state}|None|gpu|1\n", ""):  # Slurm says it once, and forgets it
@@ -211,15 +205,16 @@ def test_steps_of_a_level_need_none_of_it(tiny: Path, store: Store) -> None:
         ["finetune"], ["localize", "localize"], ["finetune"], ["score"],
     ]  # fmt: skip
     for number, row in enumerate(rows):
-        before = {step.key for earlier in rows[:number] for step in earlier}
-        assert {need for step in row for need in step.needs} <= before
+        assert {need for step in row for need in step.needs} <= {
+            step.key for earlier in rows[:number] for step in earlier
+        }
 
 
 @pytest.fixture
 def in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this process one of the job 13 of Slurm."""
-    monkeypatch.setenv(slurm_queue.BATCH, "slurm")
-    monkeypatch.setenv("SLURM_JOB_ID", "13")
+    for name, value in {slurm_queue.BATCH: "slurm", "SLURM_JOB_ID": "13"}.items():
+        monkeypatch.setenv(name, value)
 
 
 def test_a_job_of_the_cluster_that_is_interrupted_waits_again(
@@ -254,8 +249,3 @@ def test_a_process_of_an_earlier_attempt_on_a_lost_node_is_gone(
     assert hold(tmp_path) and is_alive(tmp_path)
     monkeypatch.setattr(liveness, "_held", {})  # what is patched stays open: the lock of the lost node may be held
     assert not is_alive(tmp_path) and hold(tmp_path), "Slurm starts a job once at a time"
-
-
-def test_words_without_the_option() -> None:
-    assert without_option(["a", "--cluster", "slurm", "--b", "c"]) == ["a", "--b", "c"]
-    assert without_option(["--cluster=slurm", "slurm"]) == ["slurm"]

@@ -1,7 +1,5 @@
 """Tests of starting, cancelling and resuming with a backend that starts nothing; watching uses only files."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -22,6 +20,7 @@ from skillviz.runs.record import Failure
 from skillviz.studies.store import FOLDER as STUDIES
 from skillviz.studies.store import list_studies
 from tests.patience import within
+from tests.refused import refuses
 from tests.runs.tiny_world import Store, spec_of
 from tests.test_torch_free import heavy_after
 from tests.tiny import tiny_pair
@@ -94,8 +93,7 @@ def test_a_store_that_cannot_be_written_is_one_sentence(
     (tmp_path / "file").write_text("no folder")
     RunFolder(job.path).fail(FAILURE)
     for root in (tmp_path / "file", tmp_path / "file" / "runs"):
-        with pytest.raises(StoreError, match="cannot be written .*SKILLVIZ_RUNS"):
-            jobs.start(spec_of(world), Store(root), backend=paper)
+        refuses(StoreError, "cannot be written .*SKILLVIZ_RUNS", jobs.start, spec_of(world), Store(root), backend=paper)
     read_only = Mock(side_effect=OSError(errno.EROFS, os.strerror(errno.EROFS)))
     for of, name in ((Path, "mkdir"), (Path, "touch"), (Path, "unlink"), (os, "rename")):
         monkeypatch.setattr(of, name, read_only)
@@ -104,8 +102,7 @@ def test_a_store_that_cannot_be_written_is_one_sentence(
         lambda: store.set_note(job.run_id, "seen"),
         lambda: store.delete(job.run_id),
     ):
-        with pytest.raises(StoreError, match="Read-only file system"):
-            act()
+        refuses(StoreError, "Read-only file system", act)
     assert len(started(paper)) == 1
 
 
@@ -115,8 +112,7 @@ def test_cancelled_by_whoever_asks(store: Store, paper: Mock, job: jobs.Job) -> 
     paper.cancel.assert_called_once_with(job.path)
     assert not list((store.root / ".slots" / "cpu").glob("*-*"))
     for name, error, words in ((job.run_id, StoreError, "is cancelled"), ("nothing", RunNotFound, None)):
-        with pytest.raises(error, match=words):
-            jobs.cancel(store, name, backend=paper)
+        refuses(error, words, jobs.cancel, store, name, backend=paper)
 
 
 def test_an_error_on_the_way_out_is_no_failure(store: Store, job: jobs.Job) -> None:
@@ -130,8 +126,7 @@ def test_resumed_from_the_folder_it_was_started_in(
     store: Store, paper: Mock, job: jobs.Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun_in = Path.cwd()
-    with pytest.raises(StoreError, match="is queued"):
-        jobs.resume(store, job.run_id, backend=paper)
+    refuses(StoreError, "is queued", jobs.resume, store, job.run_id, backend=paper)
     RunFolder(job.path).fail(FAILURE)
     (job.path / "curve.parquet").write_text("half")
     monkeypatch.chdir(tmp_path)
@@ -165,8 +160,10 @@ def told(job: jobs.Job, *events: object) -> None:
 
 
 def step(number: int, search: int = 1, **values: object) -> dict[str, object]:
-    said = {"loss": 0.5, "size": 9, "added": 2, "removed": 1, "total": 10, "searches": 2, "left": 60.0}
-    return {"time": time.time(), "phase": "search", "step": number, "search": search, "target": 9, **said, **values}
+    return {
+        "time": time.time(), "phase": "search", "step": number, "search": search, "target": 9, "loss": 0.5, "size": 9,
+        "added": 2, "removed": 1, "total": 10, "searches": 2, "left": 60.0, **values,
+    }  # fmt: skip
 
 
 @pytest.fixture

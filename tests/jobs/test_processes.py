@@ -1,7 +1,5 @@
 """Tests of jobs as real processes: watched, cancelled, killed, orphaned, resumed, queued."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

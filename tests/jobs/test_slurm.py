@@ -1,7 +1,5 @@
 """Tests of jobs on a real Slurm of two nodes: local results, despite time limits, lost nodes and cancels."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

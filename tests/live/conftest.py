@@ -1,7 +1,5 @@
 """The end of each test's workers; a client of a worker without models; a run, its pair and a worker in this process."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A worker without models that repeats, sleeps, fails and dies on request. Tests run it as a file."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tests of a worker process: its start, its answers with and without models, and each way it can end."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import os
@@ -182,7 +180,6 @@ def test_it_ends_with_the_process_that_started_it(store: Path) -> None:
         "time.sleep(0.5); print('busy', flush=True); time.sleep(600)",
     )  # fmt: skip
     server = subprocess.Popen([sys.executable, "-c", "\n".join(lines)], cwd=PROJECT, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
     with server.stdout as said:
         pid = int(said.readline())
         assert said.readline() == "busy\n" and psutil.pid_exists(pid)

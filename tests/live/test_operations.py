@@ -1,8 +1,6 @@
 """Tests that every operation gives, bit for bit, the results of direct calls to the layers below, also on another
 task."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -37,6 +35,7 @@ from tests.live.conftest import Ask, asking
 from tests.models.folders import change_json, change_weights
 from tests.refused import refuses
 from tests.runs.test_scoring import other_task as near_task
+from tests.runs.test_texts import rows_of
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_task
 
@@ -58,15 +57,14 @@ def named(lived: Path) -> dict[str, str]:
     return {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(lived / "task.yaml")}
 
 
-@pytest.fixture(scope="module")
-def encoded(task: Task, pair: ModelPair) -> Encoded:
-    return encode(task, load(task).test, pair.tokenizer, "head")
-
-
 def typed(task: Task, pair: ModelPair, *texts: str) -> Encoded:
     """Return the texts, encoded by hand."""
-    frame = pd.DataFrame({"example_id": [f"typed-{i}" for i in range(len(texts))], "text_a": texts, "label": 0})
-    return encode(task, frame, pair.tokenizer, pair.readout_name)
+    return encode(
+        task,
+        pd.DataFrame({"example_id": [f"typed-{i}" for i in range(len(texts))], "text_a": texts, "label": 0}),
+        pair.tokenizer,
+        pair.readout_name,
+    )
 
 
 def sampled(task: Task, pair: ModelPair, n: int) -> tuple[pd.DataFrame, Encoded]:
@@ -91,20 +89,22 @@ def test_text_is_scored_as_predict_does(ask: Ask, run: Run, pair: ModelPair, tas
     found = ask("score_text", texts=[TEXT, "a dull story"])
     encoded, one = typed(task, pair, TEXT, "a dull story"), typed(task, pair, TEXT)
     assert_equal(found["logits"], {state: predict(pair, encoded, state, run.region()) for state in STATES})
-    small = ask("score_text", region={"run": run.id[:-2], "size": 889}, states=["grafted"], **TEXTS)
-    assert_equal(small["logits"], {"grafted": predict(pair, one, "grafted", run.cut(889))})
+    assert_equal(
+        ask("score_text", region={"run": run.id[:-2], "size": 889}, states=["grafted"], **TEXTS)["logits"],
+        {"grafted": predict(pair, one, "grafted", run.cut(889))},
+    )
 
 
 def test_a_region_is_evaluated_as_the_run_did(ask: Ask, run: Run, pair: ModelPair) -> None:
     ids, labels, logits = run.logits("grafted")
     states = {"grafted": logits, "complement": run.logits("complement")[2]}
-    wanted = {"example_ids": list(ids), "labels": labels, "logits": states, "size": 222, "d": pair.d}
-    at_least(ask("evaluate_region"), wanted)
+    at_least(
+        ask("evaluate_region"), {"example_ids": list(ids), "labels": labels, "logits": states, "size": 222, "d": pair.d}
+    )
     expression = {"difference": [{"run": run.id, "size": 889}, {"layers": [0]}]}
     lower = {n: np.arange(np.prod(s)) for n, s in pair.table.shapes.items() if ".layer.0." in n}
     made = ask("evaluate_region", region=expression, sample=7, split="validation")
-    size = (run.cut(889) - Region(lower, pair.table.shapes)).size
-    assert (made["size"], len(made["labels"])) == (size, 7)
+    assert (made["size"], len(made["labels"])) == ((run.cut(889) - Region(lower, pair.table.shapes)).size, 7)
 
 
 def test_random_controls_have_the_regions_size_and_are_the_localizers_own_draws(
@@ -114,8 +114,10 @@ def test_random_controls_have_the_regions_size_and_are_the_localizers_own_draws(
     found, other = (ask("evaluate_region", seed=seed, **asked)["logits"] for seed in (3, 4))
     assert list(found) == ["grafted", "complement", "random", "random-matched"]
     anywhere = np.random.default_rng(3).permutation(region.d)[: region.size]
-    by_hand = Region.from_flat(np.sort(anywhere), region.shapes)
-    assert_equal(found["random"], predict(pair, sampled(task, pair, 9)[1], "grafted", by_hand))
+    assert_equal(
+        found["random"],
+        predict(pair, sampled(task, pair, 9)[1], "grafted", Region.from_flat(np.sort(anywhere), region.shapes)),
+    )
     for another in (found["grafted"], found["random-matched"], other["random"]):
         assert not np.array_equal(found["random"], another)
 
@@ -130,8 +132,8 @@ def test_a_sample_is_drawn_in_order(ask: Ask, run: Run, pair: ModelPair, task: T
 
 
 @pytest.mark.parametrize(("path", "end"), [("wise-ft", "finetuned"), ("wise-graft", "grafted")])
-def test_wise_is_the_grids_own(ask: Ask, run: Run, pair: ModelPair, encoded: Encoded, path: str, end: str) -> None:
-    alphas = {0: 0.0, 0.35: 0.35, 1: 1.0}
+def test_wise_is_the_grids_own(ask: Ask, run: Run, pair: ModelPair, task: Task, path: str, end: str) -> None:
+    alphas, encoded = {0: 0.0, 0.35: 0.35, 1: 1.0}, encode(task, load(task).test, pair.tokenizer, "head")
     rows = grid_logits(pair, encoded, {0: run.region()}, np.array([*alphas.values()]))
     grid = {alpha: logits for found, _, alpha, logits in rows if found == path}
     answers = {exact: ask("wise", path=path, alpha=alpha) for alpha, exact in alphas.items()}
@@ -149,12 +151,9 @@ def test_attributions_are_those_of_the_models_layer(ask: Ask, run: Run, pair: Mo
         at_least({**told, "tokens": found["tokens"]}, {"values": one.values, "gap": one.gap, "tokens": [*one.tokens]})
     asked = {"baseline": "zero", "target": 1, "steps": 8}
     layers = ask("attribute", text=TEXT, method="layer-conductance", states=["grafted"], **asked)
-    own = conductance(pair, encoded, "grafted", run.region(), **asked)
-    at_least(layers["states"]["grafted"]["parts"], dict(own.parts))
-
-
-def rows_of(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    at_least(
+        layers["states"]["grafted"]["parts"], dict(conductance(pair, encoded, "grafted", run.region(), **asked).parts)
+    )
 
 
 def other_task(lived: Path, folder: Path, copied: int, **changes: Any) -> Path:
@@ -167,8 +166,9 @@ def other_task(lived: Path, folder: Path, copied: int, **changes: Any) -> Path:
         if split == "test":
             rows[:0] = [{**row, "text": row["text"].upper().replace(" ", "  ")} for row in shown]
             rows.sort(key=lambda row: row["label"])  # the first rows are all of one class
-        named = [json.dumps({**row, "label": told["labels"][row["label"]]}) for row in rows]
-        (folder / f"{split}.jsonl").write_text("\n".join(named) + "\n")
+        (folder / f"{split}.jsonl").write_text(
+            "\n".join([json.dumps({**row, "label": told["labels"][row["label"]]}) for row in rows]) + "\n"
+        )
     path.write_text(yaml.safe_dump(told, sort_keys=False))
     return path
 
@@ -183,28 +183,28 @@ def test_transfer_drops_what_was_trained_on(
     dropped = len(rows) - len(fresh)
     found = ask("transfer", task=str(path))
     wanted = {"rows": len(rows), "dropped": dropped, "mapping": {label: label for label in task.labels}, "unmapped": 0}
-    wanted["logits"] = {state: predict(pair, encoded, state, run.region()) for state in STATES}
-    at_least(found, wanted)
+    at_least(found, wanted | {"logits": {state: predict(pair, encoded, state, run.region()) for state in STATES}})
     assert dropped >= 5 and [task.labels[y] for y in found["labels"]] == [row["label"] for row in fresh]
 
 
-def test_transfer_maps_labels(ask: Ask, lived: Path, tmp_path: Path) -> None:
+def test_transfer_maps_labels(ask: Ask, lived: Path, world: Path, tmp_path: Path) -> None:
     path = str(other_task(lived, tmp_path / "other", 0, name="other", labels=["good", "bad"]))
     mapping, both = {"good": "class-great", "bad": None}, {"good": "class-great", "bad": "class-terrible"}
-    found = ask("transfer", task=path, mapping=mapping, states=["finetuned"], sample=3)
-    at_least(found, {"unmapped": 8, "labels": np.array([1, 1, 1]), "mapping": mapping})
+    at_least(
+        ask("transfer", task=path, mapping=mapping, states=["finetuned"], sample=3),
+        {"unmapped": 8, "labels": np.array([1, 1, 1]), "mapping": mapping},
+    )
     even = {n: ask("transfer", task=path, mapping=both, states=["finetuned"], sample=n) for n in (2, 4, 6, 8)}
     # A sample has the classes of the whole.
     assert {n: one["labels"].tolist().count(1) for n, one in even.items()} == {n: n // 2 for n in even}
-    same = shutil.copytree(lived, tmp_path / "same", ignore=shutil.ignore_patterns("runs"))
-    shutil.copy(same / "train.jsonl", same / "test.jsonl")
+    shutil.copy(world / "train.jsonl", world / "test.jsonl")
     for asked, mapping, kind, words in (
         (path, None, BadInput, "'good' is a label of 'other' that 'tiny' does not have"),
         (path, {"good": "class-great"}, BadInput, "mapping"),
         (path, {"good": "x", "bad": None}, BadInput, "mapping"),
         (path, {"good": None, "bad": None}, BadInput, "mapping"),
         (str(tiny_task(tmp_path / "pairs", pair=True)), None, BadInput, "number of texts"),
-        (str(same / "task.yaml"), None, BadData, "no test example"),  # its test set is the source's training set
+        (str(world / "task.yaml"), None, BadData, "no test example"),  # its test set is the source's training set
     ):
         refuses(kind, words, ask, "transfer", task=asked, **({} if mapping is None else {"mapping": mapping}))
 
@@ -272,8 +272,10 @@ def test_a_definition_that_is_not_stored_is_said_to_be_unknown(
     for more in ({}, {"pair": {**named, "task": run.spec.task}, "states": ["finetuned"]}):
         assert ask("score_text", **TEXTS, **more)["uncompared"] == ""
     note = json.loads((run.path / "run.json").read_text())["task"]
-    kept = None if lacks == "task" else {name: value for name, value in note.items() if name != lacks}
-    change_json(run.path / "run.json", task=kept)
+    change_json(
+        run.path / "run.json",
+        task=(None if lacks == "task" else {name: value for name, value in note.items() if name != lacks}),
+    )
     for operation, words in (("score_text", {"texts": [f"{TEXT}."]}), ("evaluate_region", {"sample": 8})):
         for is_stored in (False, True):
             found = asking(place, run)(operation, **words)
@@ -330,8 +332,10 @@ def near(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def scored(lived: Path, near: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return a run that was scored on the other task, with its grid."""
-    store = Store(tmp_path_factory.mktemp("scored"))
-    return produce(spec_of(lived, sizes=("5%", "20%"), others=(near,), interpolation=True), store)
+    return produce(
+        spec_of(lived, sizes=("5%", "20%"), others=(near,), interpolation=True),
+        Store(tmp_path_factory.mktemp("scored")),
+    )
 
 
 @pytest.fixture
@@ -342,15 +346,14 @@ def again(scored: Run) -> Ask:
 
 def test_a_point_is_the_stored_grids(again: Ask, scored: Run, near: str) -> None:
     found = again("wise", path="wise-graft", alpha=0.3, region={"run": scored.id, "size": 889}, task=near)
-    labels = list(scored.logits("grafted", "test", "near")[1])
-    assert found["size"] == 889 and list(found["labels"]) == labels
+    assert found["size"] == 889 and list(found["labels"]) == list(scored.logits("grafted", "test", "near")[1])
     point = "dataset == 'near' and size == 889 and abs(alpha - 0.3) < 1e-9"
     rows = scored.interpolation().query(f"{point} and path == 'wise-graft'").set_index("metric")
     stored = rows[["value", "low", "high"]].astype(object).where(rows[["value", "low", "high"]].notna(), None)
-    told = {name: [one["value"], one["low"], one["high"]] for name, one in found["metrics"].items()}
-    assert told == {name: list(values) for name, values in zip(stored.index, stored.to_numpy(), strict=True)}
-    own = scored.interpolation_bins().query(point)
-    assert found["bins"]["count"].tolist() == own["count"].tolist()
+    assert {
+        name: [one["value"], one["low"], one["high"]] for name, one in found["metrics"].items()
+    } == stored.T.to_dict("list")
+    assert found["bins"]["count"].tolist() == scored.interpolation_bins().query(point)["count"].tolist()
     ends = again("wise", path="wise-ft", alpha=1)["metrics"]["accuracy_difference"]
     assert ends == {"value": 0.0, "low": 0.0, "high": 0.0, "debiased": None}
 
@@ -371,7 +374,6 @@ def test_a_transfer_is_told_as_the_record_has_it(again: Ask, scored: Run, near: 
 
 def test_other_examples_than_the_stored_ones_are_refused(again: Ask, near: str, tmp_path: Path) -> None:
     changed = near_task(tmp_path, "near", seed=5)
-    with pytest.raises(BadData, match="not those that run"):
-        again("wise", path="wise-ft", alpha=0.5, task=str(changed))
+    refuses(BadData, "not those that run", again, "wise", path="wise-ft", alpha=0.5, task=str(changed))
     shutil.copy(Path(near).parent / "test.jsonl", tmp_path / "test.jsonl")
     again("wise", path="wise-ft", alpha=0.5, task=str(changed))

@@ -1,7 +1,5 @@
 """Tests of a region's parts as the worker scores them: exact grafts, resumed requests, and storage beside the runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +56,9 @@ def scores(place: Path, run: Run, ask: Ask) -> Any:
 def test_every_graft_is_predicts_own(ask: Ask, run: Run, pair: ModelPair, encoded: Encoded, grouping: str) -> None:
     """ALONE is the graft of the part's entries, and WITHOUT the graft of the region's other entries, bit for bit."""
     frame, region = rows_of(scoring(run, grouping), ask), run.region()
-    told = ask("evaluate_region", sample=SAMPLE, states=["pretrained", "grafted"])
-    assert list(encoded.ids) == list(told["example_ids"])
+    assert list(encoded.ids) == list(
+        ask("evaluate_region", sample=SAMPLE, states=["pretrained", "grafted"])["example_ids"]
+    )
     for part in parts_of(region, pair.table, grouping):
         layer, kind, head = part.place
         own = frame[(frame["layer"] == layer) & (frame["kind"] == kind) & (frame["draw"] == 0)]
@@ -135,8 +134,7 @@ def test_what_was_interrupted_goes_on_where_it_stopped(place: Path, run: Run, as
 
 def test_passes_are_counted_before_they_are_made(run: Run, ask: Ask) -> None:
     plan = scoring(run, draws=2)
-    made = len(rows_of(plan, ask)[PASS].drop_duplicates())
-    assert made <= plan.passes == 2 + len(plan.parts) * 2 * 3
+    assert len(rows_of(plan, ask)[PASS].drop_duplicates()) <= plan.passes == 2 + len(plan.parts) * 2 * 3
 
 
 def test_what_cannot_be_scored_is_said(run: Run) -> None:

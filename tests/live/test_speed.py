@@ -1,7 +1,5 @@
 """Tests of the time of a warm live control on a small model: 2 layers of width 128, 500 examples."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from timeit import repeat

@@ -1,7 +1,5 @@
 """Tests of the union of tasks' regions from the worker: equal to the layers below, without leaked examples."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -3,8 +3,6 @@
 skillviz is imported by the tests and not here, so that a measurement of coverage sees what an import runs.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

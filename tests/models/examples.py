@@ -1,7 +1,5 @@
 """Encoded examples of tiny_task for a pair, and loaded tiny pairs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +19,13 @@ from tests.models.folders import (
     flip,
     weights,
 )
-from tests.tiny import FAMILIES, MASKED, tiny_task
+from tests.refused import refused, refuses
+from tests.tiny import AUTO, FAMILIES, MASKED, tiny_model, tiny_pair, tiny_task, tiny_tokenizer
 
 # Re-exported, so that a test of a pair imports all from one place.
 __all__ = [
-    "change_config", "change_json", "change_weights", "differing", "drop", "drop_tokenizer", "flip", "weights",
+    "AUTO", "FAMILIES", "MASKED", "change_config", "change_json", "change_weights", "differing", "drop",
+    "drop_tokenizer", "flip", "refused", "refuses", "tiny_model", "tiny_pair", "tiny_task", "tiny_tokenizer", "weights",
 ]  # fmt: skip
 
 FITTING = [(f, r) for f in FAMILIES for r in (("head", "prompt") if f in MASKED else ("head", "causal"))]

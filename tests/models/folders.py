@@ -1,7 +1,5 @@
 """Changes to a saved model's folder, and the tensors by which two models differ."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,8 +29,9 @@ def change_weights(
     folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor]], name: str = "model.safetensors"
 ) -> None:
     """Replace the tensors of a file."""
-    changed = {n: t.clone().contiguous() for n, t in change(weights(folder, name)).items()}
-    save_file(changed, folder / name, {"format": "pt"})
+    save_file(
+        {n: t.clone().contiguous() for n, t in change(weights(folder, name)).items()}, folder / name, {"format": "pt"}
+    )
 
 
 def drop(folder: Path, *parts: str) -> None:
@@ -55,10 +54,10 @@ def flip(file: Path, place: int = -1) -> None:
 
 def differing(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> set[str]:
     """Return the names that only one side has, and those whose tensors differ in dtype, shape or a bit."""
-    both = one.keys() & other.keys()
-    return (one.keys() ^ other.keys()) | {name for name in both if _bits(one[name]) != _bits(other[name])}
+    return (one.keys() ^ other.keys()) | {
+        name for name in one.keys() & other.keys() if _bits(one[name]) != _bits(other[name])
+    }
 
 
 def _bits(tensor: Tensor) -> tuple[object, ...]:
-    flat = tensor.detach().cpu().contiguous().view(-1)
-    return tensor.dtype, tensor.shape, flat.view(uint8).numpy().tobytes()
+    return tensor.dtype, tensor.shape, tensor.detach().cpu().contiguous().view(-1).view(uint8).numpy().tobytes()

@@ -1,7 +1,5 @@
 """Tests of attributions: they sum to the difference, agree with slow twins, and are exact for a linear model."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,8 +45,9 @@ def test_attributions_add_up(pair: ModelPair, encoded: Any, family: str, readout
     )
     assert len(fine.tokens) == len(encoded.input_ids[1]) == len(fine.values)
     assert abs(fine.gap) < 0.01 * np.abs(fine.values).sum() and abs(fine.gap) <= abs(coarse.gap) + 1e-3
-    ids = [i for i in pair.tokenizer.all_special_ids if i != pair.tokenizer.unk_token_id]
-    special = np.isin(encoded.input_ids[1], ids)
+    special = np.isin(
+        encoded.input_ids[1], [i for i in pair.tokenizer.all_special_ids if i != pair.tokenizer.unk_token_id]
+    )
     assert not fine.values[special].any() and fine.values[~special].any() and torch.equal(pair.flat.theta, before)
     with pair.at("finetuned"):
         wanted = twin.log_odds(pair.objective(encoded).logits(np.array([1]))[0].tolist(), 1)
@@ -63,8 +62,9 @@ def test_conductance_adds_up_in_every_layer(pair: ModelPair, encoded: Any, reado
         conductance(pair, encoded, "pretrained", target=0, row=2, baseline="zero", steps=steps) for steps in (10, 200)
     )
     moved, shape = fine.score - fine.reference, (2, len(fine.tokens))
-    kinds = [BLOCK, "MLP out", "attention output"]
-    assert [(kind, part.shape) for kind, part in fine.parts.items()] == [(kind, shape) for kind in kinds]
+    assert [(kind, part.shape) for kind, part in fine.parts.items()] == [
+        (kind, shape) for kind in [BLOCK, "MLP out", "attention output"]
+    ]
     np.testing.assert_allclose(fine.parts[BLOCK].sum(axis=1), moved, rtol=0.02, atol=5e-3)
     assert abs(fine.gap) < abs(coarse.gap) and abs(fine.gap) == np.abs(fine.parts[BLOCK].sum(axis=1) - moved).max()
     assert (fine.tokens[-1] == ANSWER) is (readout == "causal")
@@ -76,8 +76,9 @@ def test_integrated_gradients_equal_the_slow_twin(pair: ModelPair, encoded: Any)
     found = attribute(pair, encoded, "finetuned", target=2, row=3, steps=60)
     start, end, types = by_hand(pair, encoded, 3)
     with pair.at("finetuned"):
-        score = partial(log_odds_by_hand, pair, types, 2)
-        values = twin.integrated_gradients(score, start, end, 400)[0].sum(-1).numpy()
+        values = (
+            twin.integrated_gradients(partial(log_odds_by_hand, pair, types, 2), start, end, 400)[0].sum(-1).numpy()
+        )
     np.testing.assert_allclose(found.values, values, rtol=2e-3, atol=2e-4)
     assert np.abs(found.values + values).max() > 1e-2  # an error of sign would show
 
@@ -120,15 +121,18 @@ def by_hand(pair: ModelPair, encoded: Any, row: int) -> tuple[torch.Tensor, torc
 def test_a_linear_score_is_attributed_exactly(steps: int, chunk: int | None) -> None:
     generator = torch.Generator().manual_seed(0)
     weight, start, end = (torch.randn(1, 5, 3, generator=generator) for _ in range(3))
-    values = integrated_gradients(lambda x: (x * weight).sum(dim=(1, 2)) + 4, start, end, steps, chunk)
-    torch.testing.assert_close(values, weight * (end - start))
+    torch.testing.assert_close(
+        integrated_gradients(lambda x: (x * weight).sum(dim=(1, 2)) + 4, start, end, steps, chunk),
+        weight * (end - start),
+    )
 
 
 @pytest.mark.parametrize("target", range(3))
 def test_log_odds(target: int) -> None:
     logits = torch.tensor([[1.0, -2.0, 0.5], [0.0, 30.0, 1.0]])
-    wanted = [twin.log_odds(row.double().tolist(), target) for row in logits]
-    assert log_odds(logits, target).tolist() == pytest.approx(wanted, rel=1e-5)
+    assert log_odds(logits, target).tolist() == pytest.approx(
+        [twin.log_odds(row.double().tolist(), target) for row in logits], rel=1e-5
+    )
     torch.testing.assert_close(log_odds(logits + 7, target), log_odds(logits, target))
 
 
@@ -138,14 +142,14 @@ def test_baselines_differ_in_where_the_path_starts(pair: ModelPair, encoded: Any
     case, layer = explained(pair, encoded, 0, 0, baseline), pair.model.get_input_embeddings()
     kept = (case.start == case.end).all(-1)[0].numpy()
     assert kept[[0, -1, encoded.positions[0]]].all() and kept.sum() == 3
-    wanted = {"pad": layer.weight[1], "mask": layer.weight[4], "zero": torch.zeros(16)}[baseline]
-    assert torch.equal(case.start[0, 1], wanted)
+    assert torch.equal(
+        case.start[0, 1], {"pad": layer.weight[1], "mask": layer.weight[4], "zero": torch.zeros(16)}[baseline]
+    )
     torch.testing.assert_close(case.end[0], layer(torch.tensor(encoded.input_ids[0])))
 
 
 def test_special_tokens_are_told_and_unknown_words_are_none(pair: ModelPair) -> None:
-    tokens = ["[CLS]", "[UNK]", "[MASK]", "[SEP]"]
-    ids = [40, *pair.tokenizer.convert_tokens_to_ids(tokens)]
+    ids = [40, *pair.tokenizer.convert_tokens_to_ids(["[CLS]", "[UNK]", "[MASK]", "[SEP]"])]
     assert special(np.array(ids), pair.tokenizer).tolist() == [False, True, False, True, True]
 
 

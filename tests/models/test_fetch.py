@@ -1,13 +1,18 @@
-"""Tests of resolving a typed name to a folder, where only safetensors are ever used; and of downloads from any address
-of the hub: byte for byte, with progress."""
-
-from __future__ import annotations
+"""Tests of resolving a typed name to a folder, where only safetensors are ever used; of downloads from any address of
+the hub: byte for byte, with progress; of the search for local models, which is bounded and skips broken folders; of
+the table of public pairs: the task fits the head, the ids can be the hub's, and each says what to do; and of pickled
+weights: refused; with `--convert`, read as tensors only, in a separate process, into the cache."""
 
 import json
 import os
+import pickle
 import shlex
 import subprocess
 import sys
+import tarfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -15,11 +20,16 @@ import huggingface_hub
 import pytest
 import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
+from pydantic import ValidationError
 from typer.main import get_command
 
+from skillviz.atomic import sha256
 from skillviz.cli import app
-from skillviz.errors import ModelNotFound, UnsafeWeights
-from skillviz.models import convert
+from skillviz.core.class_names import match
+from skillviz.core.comparison import Comparison
+from skillviz.errors import ModelNotFound, ReadOnly, UnsafeWeights
+from skillviz.models import convert, local_models, unpickle
+from skillviz.models import public_pairs as public
 from skillviz.models.fetch import (
     COMMANDS,
     FOLDERS,
@@ -31,15 +41,22 @@ from skillviz.models.fetch import (
     resolve,
 )
 from skillviz.models.frozen_tensors import strip
+from skillviz.models.local_models import find_models, roots
 from skillviz.models.preflight import preflight
+from skillviz.models.public_pairs import PublicPair, convert_command, public_pairs
 from skillviz.models.weight_files import has_weights
 from skillviz.runs.store import Store, shipped_root
+from skillviz.serving.settings import MODELS_VARIABLE
 from skillviz.studies.plan import study_plan
 from skillviz.studies.store import FILE, list_studies
+from skillviz.tasks import registry
 from skillviz.tasks.project import CACHE_VARIABLE, project_root
 from tests.hub import COMMIT, hub_of
-from tests.models.folders import weights
+from tests.models.folders import differing, weights
+from tests.programs import program
 from tests.refused import refuses
+from tests.test_torch_free import heavy_after
+from tests.tiers import first
 
 
 def folder_with(path: Path, *names: str) -> Path:
@@ -223,20 +240,27 @@ def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_make
         if spec["finetuned"].startswith("${SKILLVIZ_FINETUNED}/"):
             assert spec["finetuned"] in {made.finetuned for made in studies[shlex.join(words)]}, words
         elif words[:5] == ["python", "-m", "skillviz", "examples", "build"]:
-            name = spec["finetuned"].removeprefix("examples/pairs/").removeprefix("models/examples/")
-            assert words[5:] == ["--only", name]
+            assert words[5:] == [
+                "--only",
+                spec["finetuned"].removeprefix("examples/pairs/").removeprefix("models/examples/"),
+            ]
         elif spec["finetuned"].partition("/")[0] not in {*FOLDERS} - {"models"}:
             assert words[:4] == ["python", "-m", "skillviz", "finetune"], spec["finetuned"]
             given = command.make_context("finetune", words[4:]).params
-            asked = given["base"], given["task"], str(given["out"])
-            assert asked == (spec["base"], [spec["task"]], spec["finetuned"])
+            assert (given["base"], given["task"], str(given["out"])) == (
+                spec["base"],
+                [spec["task"]],
+                spec["finetuned"],
+            )
             found += 1
     assert found > 60
 
 
 def test_the_noted_command_is_the_one_that_the_benchmarks_tell() -> None:
-    told = (project_root() / "benchmarks" / "README.md").read_text()
-    assert f"\n{command_that_makes('models/minilm-l6-sst2-linear04')}\n" in told
+    assert (
+        f"\n{command_that_makes('models/minilm-l6-sst2-linear04')}\n"
+        in (project_root() / "benchmarks" / "README.md").read_text()
+    )
     assert command_that_makes("models/another") is None
 
 
@@ -272,8 +296,10 @@ def test_a_pair_opens_beside_the_base_that_was_downloaded(base: Path, tuned: Pat
     assert not [path for path in hub.asked if path.endswith(".bin")]
     total = sum(file.stat().st_size for file in base.iterdir() if file.suffix != ".bin")
     assert max(told) == [total, total] and len(told) > 1
-    assert identity == {"id": "some/encoder", "revision": COMMIT, "fingerprint": here.base.fingerprint}
-    assert fingerprint == here.finetuned.fingerprint
+    assert (identity, fingerprint) == (
+        {"id": "some/encoder", "revision": COMMIT, "fingerprint": here.base.fingerprint},
+        here.finetuned.fingerprint,
+    )
 
 
 @pytest.mark.nightly
@@ -290,3 +316,316 @@ def test_a_pickled_model_of_the_hub_is_converted_once_and_then_at_hand(base: Pat
     for words, said in ((["-c", script], "True False"), (check, "graftable")):
         offline = run(words, {**here, "HF_HUB_OFFLINE": "1"})
         assert offline.returncode == 0 and said in offline.stdout, offline.stderr
+
+
+def model(folder: Path, adapter: bool = False, **config: object) -> Path:
+    """Make a folder that looks like a model's; its weights are unusable."""
+    folder.mkdir(parents=True)
+    prefix = "adapter_" if adapter else ""
+    (folder / f"{prefix}model.safetensors").write_bytes(b"12345")
+    (folder / f"{prefix}config.json").write_text(json.dumps(config or {"model_type": "bert"}))
+    return folder
+
+
+def names(root: Path, **bounds: int) -> list[str]:
+    return [model.name for model in find_models([root], **bounds).models]
+
+
+def test_finds_models_and_adapters_with_what_a_reader_must_know_and_passes_over_others(tmp_path: Path) -> None:
+    model(tmp_path / "lora", adapter=True, base_model_name_or_path="org/base")
+    for place in ("b/tuned", ".hidden", "pickled", "bare", "broken"):
+        model(tmp_path / place)
+    (tmp_path / "pickled" / "model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")
+    (tmp_path / "bare" / "config.json").unlink()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    found = find_models([model(tmp_path / "a", model_type="gpt2").parent, tmp_path / "nowhere"]).models
+    assert {one.name: (one.model_type, one.bytes, one.is_adapter, one.base, one.source) for one in found} == {
+        "a": ("gpt2", 5, False, "", str(tmp_path / "a")),
+        "b/tuned": ("bert", 5, False, "", str(tmp_path / "b" / "tuned")),
+        "lora": ("", 5, True, "org/base", str(tmp_path / "lora")),
+    }
+
+
+def test_is_bounded_in_depth_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("a/b/c", *(f"m{number}" for number in range(5))):
+        model(tmp_path / place)
+    assert names(tmp_path, depth=2) == [f"m{n}" for n in range(5)] and "a/b/c" in names(tmp_path, depth=3)
+    few = find_models([tmp_path], most=3)
+    assert (len(few.models), few.is_cut, find_models([tmp_path]).is_cut) == (3, True, False)
+    monkeypatch.setattr(local_models, "LOOKED_AT", 2)
+    assert find_models([tmp_path]).is_cut
+
+
+def test_a_circle_of_links_ends(tmp_path: Path) -> None:
+    model(tmp_path / "m")
+    os.symlink(tmp_path, tmp_path / "m" / "again")
+    assert len(names(tmp_path)) <= 3
+
+
+def test_the_hubs_cache_shows_the_hubs_names(tmp_path: Path) -> None:
+    model(tmp_path / "models--org--name" / "snapshots" / ("0123456789" * 4))
+    assert names(tmp_path) == ["org/name@0123456"]
+
+
+def test_a_folder_of_the_project_is_named_from_its_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_models, "project_root", lambda: tmp_path)
+    model(tmp_path / "models" / "mine")
+    assert [model.source for model in find_models([tmp_path / "models"]).models] == ["models/mine"]
+
+
+def test_the_roots_are_those_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert roots()[-1] == tmp_path / "models" and len(roots()) == 2
+    monkeypatch.setenv(MODELS_VARIABLE, os.pathsep.join(["/one", "two", "", "/one"]))
+    assert roots() == [Path("/one"), tmp_path / "two"]
+
+
+@pytest.mark.slow
+def test_it_needs_no_torch() -> None:
+    assert heavy_after("skillviz.models.local_models", "skillviz.jobs.devices") == {}
+
+
+ROWS = public_pairs()
+LICENSES = {"Apache-2.0", "MIT", "not stated"}  # other SPDX ids may be added
+
+
+def fits(row: PublicPair) -> bool:
+    """Return whether each of the head's outputs is read as the class it names."""
+    return match(row.labels, registry.TASKS[row.task].labels).comparison is Comparison.SAME
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finetuned)
+def test_a_row_fits_its_task_and_only_pickled_weights_come_with_a_command_that_converts_them(
+    row: PublicPair,
+) -> None:
+    assert row.task in registry.TASKS and fits(row), row.labels
+    assert row.base != row.finetuned and may_be_hub_id(row.base) and may_be_hub_id(row.finetuned)
+    assert row.license in LICENSES and 10**6 < row.parameters < 10**9 and row.weights in ("bin", "safetensors")
+    command = convert_command(row.finetuned)
+    assert command == row.convert_command() and (command is None) == (row.weights == "safetensors")
+    for words in filter(None, (command, row.localize_command())):
+        assert {row.base, row.finetuned} <= set(shlex.split(words))
+
+
+def test_a_head_of_other_labels_would_be_noticed() -> None:
+    turned = ROWS[0].labels[::-1]
+    # The first two are matched by name and as abbreviations.
+    heads = {
+        turned: True,
+        ("pos", "neg"): True,
+        turned[:1]: False,
+        ("LABEL_0", "LABEL_1"): False,
+        ("joy", "anger"): False,
+    }
+    assert {labels: fits(ROWS[0].model_copy(update={"labels": labels})) for labels in heads} == heads
+
+
+def test_no_model_is_listed_twice_and_no_other_has_a_command() -> None:
+    assert len({row.finetuned for row in ROWS}) == len(ROWS) >= 6 and len({row.weights for row in ROWS}) == 2
+    assert convert_command("org/other") is None and convert_command(ROWS[0].base) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"base": "models/../x"}, {"finetuned": "alone"}, {"weights": "h5"}, {"parameters": 0}, {"stars": 5}]
+)
+def test_a_row_that_is_not_as_it_should_be_is_refused(change: dict[str, object]) -> None:
+    refuses(ValidationError, None, PublicPair, **{**ROWS[0].model_dump(), **change})
+
+
+def test_the_table_says_what_its_facts_are() -> None:
+    """Their source and date are given before the first row."""
+    comment = public.TABLE.read_text(encoding="utf-8").split("\n- ")[0]
+    assert "No model was downloaded" in comment and "Taken on 20" in comment
+
+
+TENSORS = {"a": torch.arange(6.0).reshape(2, 3).t(), "b": torch.ones(3, dtype=torch.bfloat16)}
+TENSORS["tied"] = TENSORS["b"]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def told() -> Iterator[list[str]]:
+    """Set `--convert`, and record the messages to the user."""
+    lines: list[str] = []
+    before = convert.wanted.set(lines.append)
+    yield lines
+    convert.wanted.reset(before)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return pickled(tmp_path / "model")
+
+
+def pickled(folder: Path, **files: object) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    for name, content in (files or {"pytorch_model.bin": TENSORS}).items():
+        torch.save(content, folder / name)
+    return folder
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.slow
+def test_weights_come_through_to_the_bit_with_the_hashes_of_both(folder: Path, told: list[str]) -> None:
+    made = resolve(folder)
+    assert made.name == "model" and not differing(weights(made), TENSORS)
+    assert (made / "config.json").read_text() == '{"model_type": "bert"}'
+    hashes = {"from": {"pytorch_model.bin": sha256(folder / "pytorch_model.bin")},
+              "to": {"model.safetensors": sha256(made / "model.safetensors")}}  # fmt: skip
+    assert json.loads((made / convert.RECORD).read_text()) == hashes
+    assert {f"sha256 {digest}  {name}" for of in hashes.values() for name, digest in of.items()} <= set(told)
+
+
+@pytest.mark.usefixtures("cache")
+def test_without_the_option_nothing_is_converted(folder: Path, cache: Path) -> None:
+    refuses(UnsafeWeights, "--convert", resolve, folder)
+    assert not cache.exists()
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.nightly
+def test_what_was_converted_is_found_later_and_what_changed_is_not(folder: Path, told: list[str]) -> None:
+    made, lines = resolve(folder), list(told)
+    assert resolve(folder) == made and told == lines, "once is enough"
+    convert.wanted.set(None)
+    assert resolve(folder) == made, "a page or a resumed job reads the safetensors"
+    torch.save({"a": torch.zeros(1)}, folder / "pytorch_model.bin")
+    refuses(UnsafeWeights, None, resolve, folder)
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.nightly
+def test_shards_an_adapter_and_a_trainers_state(tmp_path: Path, told: list[str]) -> None:
+    names = [f"pytorch_model-0000{n}-of-00002.bin" for n in (1, 2)]
+    shards = pickled(tmp_path / "shards", **{names[0]: {"a": TENSORS["a"]}, names[1]: {"b": TENSORS["b"]}})
+    (shards / "pytorch_model.bin.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": {"a": names[0], "b": names[1]}})
+    )
+    made = resolve(shards)
+    joined = {
+        name: weights(made, file)[name]
+        for name, file in json.loads((made / "model.safetensors.index.json").read_text())["weight_map"].items()
+    }
+    assert not differing(joined, {name: TENSORS[name] for name in "ab"})
+    adapter = resolve(pickled(tmp_path / "adapter", **{"adapter_model.bin": {"a": TENSORS["a"]}}))
+    assert not differing(weights(adapter, "adapter_model.safetensors"), {"a": TENSORS["a"]})
+    for key in ("state_dict", "model_state_dict", "model", "module"):
+        assert not differing(
+            weights(resolve(pickled(tmp_path / key, **{"pytorch_model.bin": {key: TENSORS, "epoch": 3}}))), TENSORS
+        ), key
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.slow
+def test_a_snapshot_of_the_hub_keeps_its_name(tmp_path: Path, told: list[str]) -> None:
+    assert hub_name(resolve(pickled(tmp_path / "models--org--name" / "snapshots" / "abc"))) == ("org/name", "abc")
+
+
+@dataclass
+class Evil:
+    """An object that creates a file if it is unpickled without care."""
+
+    path: Path
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
+        return os.system, (f"touch {self.path}",)
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.cases(0, 1)
+@pytest.mark.slow
+@pytest.mark.parametrize("content", first(["code", "number", "list", "bytes", "shard"], "code".__eq__))
+def test_what_is_more_than_tensors_is_refused_in_a_sentence(
+    content: str, tmp_path: Path, told: list[str], cache: Path
+) -> None:
+    saved = {"number": {"a": torch.zeros(1), "steps": 3}, "list": [torch.zeros(1)]}.get(content, {"a": torch.zeros(1)})
+    name = "pytorch_model-00001-of-00002.bin" if content == "shard" else "pytorch_model.bin"
+    folder, ran = pickled(tmp_path / "model", **{name: saved}), tmp_path / "ran"
+    if content == "shard":
+        (folder / "pytorch_model.bin.index.json").write_text(
+            json.dumps({"weight_map": {"a": name, "b": "../../elsewhere.bin"}})
+        )
+    elif content in ("code", "bytes"):
+        (folder / name).write_bytes(pickle.dumps({"a": Evil(ran)}) if content == "code" else b"no pickle at all")
+    refuses(UnsafeWeights, r"\A(?!.*weights_only).*\Z", resolve, folder)  # one line
+    assert not ran.exists() and not list(cache.rglob("*"))
+
+
+REASONS = (
+    "is a TorchScript archive", "is a tar file, as PyTorch wrote long ago", "without values",
+    "torch.complex128, which safetensors does not store", "holds quantized tensors",
+)  # fmt: skip
+
+
+@pytest.mark.usefixtures("cache")
+def test_reasons_of_torch_are_said_in_a_few_words(tmp_path: Path) -> None:
+    paths = {name: tmp_path / f"{name}.bin" for name in ("script", "tar", "meta", "complex", "quantized")}
+    torch.jit.ScriptModule().save(str(paths["script"]))
+    with tarfile.open(paths["tar"], "w") as file:
+        for name in ("storages", "tensors", "pickle"):
+            file.addfile(tarfile.TarInfo(name))
+    torch.save({"a": torch.zeros(2, device="meta")}, paths["meta"])
+    torch.save({"a": torch.zeros(2, dtype=torch.complex128)}, paths["complex"])
+    with warnings.catch_warnings(action="ignore"):
+        torch.save({"a": torch.quantize_per_tensor(torch.zeros(4), 0.1, 0, torch.qint8)}, paths["quantized"])
+    for path, words in zip(paths.values(), REASONS, strict=True):
+        with pytest.raises(unpickle.NotTensors, match=words), warnings.catch_warnings(action="ignore"):
+            unpickle.write(tmp_path, [path])
+    assert len(unpickle._reason(tmp_path, RuntimeError("x" * 500))) < 150
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([], "names no parts"),
+        (["a" * 5000 + ".bin"], "names the part 'a{60}…', which is not in the folder"),
+        (["../model/pytorch_model-1.bin"], "names the part '../model/pytorch_model-1.bin', which is not"),
+        (["absent.bin"], "names the part 'absent.bin', which is not"),
+        ([1, "a.bin"], "is not an index"),
+    ],
+)
+def test_an_index_of_no_parts_or_strange_ones_is_refused(names: list[object], words: str, tmp_path: Path) -> None:
+    folder = pickled(tmp_path / "model", **{"pytorch_model-1.bin": TENSORS})
+    (folder / "pytorch_model.bin.index.json").write_text(
+        json.dumps({"weight_map": {str(number): name for number, name in enumerate(names)}})
+    )
+    refuses(UnsafeWeights, f"pytorch_model.bin.index.json' {words}", resolve, folder)
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_read_only_skillviz_leaves_nothing_in_the_cache(
+    folder: Path, told: list[str], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKILLVIZ_READONLY", "1")
+    refuses(ReadOnly, None, resolve, folder)
+    assert not cache.exists() and not told
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.slow
+def test_the_child_has_its_limits(folder: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convert, "MEMORY", 2**20)
+    refuses(UnsafeWeights, "limits on memory, time or file size", resolve, folder)
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("OSError: the disk is gone.", "OSError: the disk is gone[.] Take a revision"),
+        ("SafetensorError: I/O error: File too large (os error 27)", "limits on memory, time or file size"),
+        ("RuntimeError: DefaultCPUAllocator: can not allocate memory", "limits on memory, time or file size"),
+    ],
+)
+def test_a_child_that_fails_by_itself_says_why(
+    words: str, why: str, folder: Path, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(program(tmp_path / "python", f"echo '{words}' >&2\nexit 3")))
+    refuses(UnsafeWeights, f"cannot be converted: .*{why}", resolve, folder)

@@ -1,6 +1,5 @@
-"""Tests of a pair in lean mode: the states of the ordinary mode, bit for bit, with one model in memory."""
-
-from __future__ import annotations
+"""Tests of a pair in lean mode: the states of the ordinary mode, bit for bit, with one model in memory; and of null
+pairs: a movement without its positions or signs, used like any other pair, also in lean mode."""
 
 import shutil
 from pathlib import Path
@@ -9,19 +8,19 @@ import numpy as np
 import pytest
 import torch
 
+from skillviz.core.nulls import LEARNED_SIGNS, NULLS, SHUFFLED, SIGNS
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.models.frozen_tensors import strip
 from skillviz.models.lean_pair import LeanPair, load_lean
+from skillviz.models.null_pair import null_pair, with_signs
 from skillviz.models.pair import STATES, ModelPair, load_pair
 from skillviz.models.predict import predict, predict_grafts
 from skillviz.runs.layers import movement_summary
 from skillviz.runs.selfcheck import ends_check, fingerprint_of
 from skillviz.runs.wise import grid_logits, on_path
-from tests.models.examples import change_weights, differing, examples
-from tests.refused import refuses
+from tests.models.examples import change_weights, differing, examples, refuses
 
-GRID = np.array([0.0, 0.4, 1.0])
 SLOW = pytest.mark.slow
 
 
@@ -31,8 +30,14 @@ def lean(base: Path, tuned: Path, readout: str) -> LeanPair:
 
 
 def case(family: str, readout: str, dtype: str, moves: bool, *marks: pytest.MarkDecorator) -> object:
-    options = {"dtype": getattr(torch, dtype), "move_embeddings": moves}
-    return pytest.param(family, readout, dtype, options, marks=marks, id=f"{family}-{readout}-{dtype}")
+    return pytest.param(
+        family,
+        readout,
+        dtype,
+        {"dtype": getattr(torch, dtype), "move_embeddings": moves},
+        marks=marks,
+        id=f"{family}-{readout}-{dtype}",
+    )
 
 
 @pytest.mark.cases(1, 2)
@@ -67,7 +72,9 @@ def test_states_are_those_of_the_ordinary_mode(
     top = [p.name for p in pair.table.parameters if p.layer == pair.table.layers - 1]
     uppers = [Region({name: np.arange(count) for name in top[:2]}, pair.table.shapes) for count in (3, 5)]
     np.testing.assert_array_equal(predict_grafts(pair, encoded, uppers), predict_grafts(lean, encoded, uppers))
-    for one, other in zip(*(grid_logits(p, encoded, {6: uppers[0]}, GRID) for p in (pair, lean)), strict=True):
+    for one, other in zip(
+        *(grid_logits(p, encoded, {6: uppers[0]}, np.array([0.0, 0.4, 1.0])) for p in (pair, lean)), strict=True
+    ):
         assert one[:3] == other[:3] and np.array_equal(one[3], other[3])
     assert not differing(pair.graft(region).values, lean.graft(region).values)
     assert movement_summary(pair.movement).equals(movement_summary(lean.movement))
@@ -90,8 +97,7 @@ def test_values_come_from_the_files_not_from_the_model(pair: ModelPair, base: Pa
     """With float32 files in a bfloat16 model, the graft has the values of the files."""
     lean = load_lean(base, tuned, dtype="bfloat16")
     region = Region.from_flat(np.arange(50), pair.table.shapes)
-    assert lean.flat.dtype == torch.bfloat16
-    assert not differing(lean.graft(region).values, pair.graft(region).values)
+    assert lean.flat.dtype == torch.bfloat16 and not differing(lean.graft(region).values, pair.graft(region).values)
 
 
 def test_a_file_that_is_not_as_the_model_has_it_is_refused(base: Path, tuned: Path) -> None:
@@ -117,3 +123,67 @@ def test_a_difference_is_read_from_both_files(base: Path, tuned: Path, dtype: st
         chosen = region if state in ("grafted", "complement") else None
         with pair.at(state, chosen), lean.at(state, chosen):
             assert fingerprint_of(lean) == fingerprint_of(pair), state
+
+
+both_dtypes = pytest.mark.parametrize(
+    ("options", "load_dtype"),
+    [({"dtype": torch.float32}, "own"), ({"dtype": torch.bfloat16}, "own")],
+    ids=["float32", "bfloat16"],
+)
+
+
+@pytest.mark.cases(4, 2)
+@pytest.mark.parametrize("kind", NULLS)
+@both_dtypes
+def test_a_null_pair_moves_from_the_same_base(pair: ModelPair, kind: str) -> None:
+    null, compared = (
+        null_pair(pair, kind, 0),
+        {SHUFFLED: lambda tau: tau.sort().values, SIGNS: torch.abs, LEARNED_SIGNS: torch.abs}.get(kind),
+    )
+    assert null.flat is pair.flat and torch.equal(null.base, pair.base)
+    tau, moved = (one.finetuned.float() - one.base.float() for one in (pair, null))
+    atol, rtol = (1e-6, 1e-5) if pair.base.dtype == torch.float32 else (2e-2, 2e-2)
+    for start, end in zip(pair.table.offsets[:-1], pair.table.offsets[1:], strict=True):
+        own, other = tau[start:end], moved[start:end]
+        wanted, found = (compared(own), compared(other)) if compared else (-own, other)
+        assert torch.allclose(wanted, found, atol=atol, rtol=rtol)
+    assert not torch.equal(null.finetuned, pair.finetuned)
+    assert not NULLS[kind].is_drawn or not torch.equal(null.finetuned, null_pair(pair, kind, 1).finetuned)
+
+
+@pytest.mark.cases(4, 2)
+@pytest.mark.parametrize("kind", NULLS)
+@both_dtypes
+def test_lean_null_pairs_are_those_of_the_ordinary_mode(
+    pair: ModelPair, lean: LeanPair, tmp_path: Path, kind: str
+) -> None:
+    null, lean_null = null_pair(pair, kind, 3), null_pair(lean, kind, 3)
+    region = Region.from_flat(np.arange(2, pair.d, 7), pair.table.shapes)
+    encoded, before = examples(tmp_path, pair, rows=6), fingerprint_of(pair)
+    with null.at("grafted", region), lean_null.at("grafted", region):
+        assert fingerprint_of(null) == fingerprint_of(lean_null) != before
+    assert fingerprint_of(pair) == fingerprint_of(lean) == before, "both rest at the base again"
+    assert np.array_equal(predict(null, encoded, "grafted", region), predict(lean_null, encoded, "grafted", region))
+    for index in (torch.tensor([5, 0, pair.d - 1, 9]), slice(3, 40)):
+        assert torch.equal(null.finetuned[index], lean_null.finetuned[index])
+
+
+@both_dtypes
+def test_a_grafts_signs_are_those_given_in_both_modes(pair: ModelPair, lean: LeanPair) -> None:
+    order = np.random.default_rng(0).permutation(pair.d)[:500]
+    signs = np.resize(np.array([1, -1, 0, -1], dtype=np.float32), 500)
+    signed, lean_signed = (with_signs(null_pair(one, LEARNED_SIGNS, 0), order, signs) for one in (pair, lean))
+    base = pair.base[order].float()
+    tau = null_pair(pair, LEARNED_SIGNS, 0).finetuned[order].float() - base
+    wanted, unsigned = ((base + factor * tau).to(pair.base.dtype) for factor in (torch.from_numpy(signs), 1))
+    found = signed.finetuned[order]
+    assert torch.equal(found, wanted) and not torch.equal(found, unsigned), "no signs would pass"
+    region = Region.from_flat(np.sort(order), pair.table.shapes)
+    with signed.at("grafted", region), lean_signed.at("grafted", region):
+        assert fingerprint_of(signed) == fingerprint_of(lean_signed)
+    assert fingerprint_of(pair) == fingerprint_of(lean)
+
+
+@pytest.mark.parametrize(("kind", "rest", "words"), [("mixed", "base", "mixed"), (SHUFFLED, "zero", "control")])
+def test_unknown_nulls_and_controls_are_refused(base: Path, tuned: Path, kind: str, rest: str, words: str) -> None:
+    refuses(BadInput, words, null_pair, load_pair(base, tuned, rest=rest), kind, 0)

@@ -1,7 +1,5 @@
 """Tests of LoRA checkpoints as the fine-tuned member: merged exactly like in peft, refused if they do not fit."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shutil
@@ -19,9 +17,16 @@ from skillviz.errors import BadModel, PairMismatch, RandomHead
 from skillviz.models import lora
 from skillviz.models.load import load_model
 from skillviz.models.preflight import preflight
-from tests.models.examples import change_config, change_json, change_weights, differing, state_of
-from tests.refused import refuses
-from tests.tiny import tiny_pair, tiny_task
+from tests.models.examples import (
+    change_config,
+    change_json,
+    change_weights,
+    differing,
+    refuses,
+    state_of,
+    tiny_pair,
+    tiny_task,
+)
 
 FILE = "adapter_model.safetensors"
 TARGETS = {"bert": ["query", "value"], "gpt2": ["c_attn"], "llama": ["q_proj", "v_proj"], "roberta": ["query"]}
@@ -30,8 +35,9 @@ TARGETS = {"bert": ["query", "value"], "gpt2": ["c_attn"], "llama": ["q_proj", "
 def opened(base: Path, kind: str | None = "SEQ_CLS") -> Any:
     """Return the base with the head, of three labels, that an adapter of this task type is trained with."""
     readout = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal", None: "prompt"}[kind]
-    changes = {"num_labels": 3} if readout == "head" else {}
-    return load_model(base, readout, changes=changes, linear=kind == "TOKEN_CLS").model
+    return load_model(
+        base, readout, changes={"num_labels": 3} if readout == "head" else {}, linear=kind == "TOKEN_CLS"
+    ).model
 
 
 def adapter(folder: Path, base: Path, family: str = "roberta", kind: str | None = "SEQ_CLS", **options: Any) -> Path:
@@ -158,8 +164,7 @@ def test_the_base_of_an_adapter_is_compared_by_its_weights(
     shutil.copytree(tmp_path / "base", cache / "snapshots" / ("a" * 40))
     (cache / "refs").mkdir()
     (cache / "refs" / "main").write_text("a" * 40)
-    name = trained if "/" in trained else str(BASES[trained](tmp_path))
-    change_adapter(folder, base_model_name_or_path=name)
+    change_adapter(folder, base_model_name_or_path=trained if "/" in trained else str(BASES[trained](tmp_path)))
     check = preflight(BASES[given](tmp_path), folder)
     said = check.problems or [note for note in check.notes if re.search("trained on|could not be compared", note)]
     assert [type(error) for error in check.errors] == ([] if fits else [PairMismatch]), check.problems
@@ -356,8 +361,9 @@ def test_other_kinds_of_lora_are_refused_where_they_are_set(base: Path, folder: 
 
 
 def test_each_setting_of_peft_is_read_refused_or_left_out() -> None:
-    listed = [*lora._Settings.model_fields, *lora.FOREIGN, *lora.UNREAD]
-    assert sorted(field.name for field in dataclasses.fields(LoraConfig)) == sorted(listed)
+    assert sorted(field.name for field in dataclasses.fields(LoraConfig)) == sorted(
+        [*lora._Settings.model_fields, *lora.FOREIGN, *lora.UNREAD]
+    )
 
 
 def test_settings_that_are_not_known_are_noted_and_not_used(base: Path, folder: Path) -> None:
@@ -369,13 +375,11 @@ def test_settings_that_are_not_known_are_noted_and_not_used(base: Path, folder: 
     assert not wrong(load_pair(base, folder), wanted)  # peft would warn of the setting if it read the file
 
 
-OTHERS = {"rank_pattern": {r"layer\.0\..*query": 3}, "use_dora": True, "alpha_pattern": {"value": 1.5}}
-
-
 @pytest.mark.cases(3, 3)
 @pytest.mark.parametrize(
     "settings",
-    [{"target_modules": pattern, **OTHERS} for pattern in (
+    [{"target_modules": pattern, "rank_pattern": {r"layer\.0\..*query": 3}, "use_dora": True,
+      "alpha_pattern": {"value": 1.5}} for pattern in (
         r".*\.(query|value)$",
         r".*\.layer\.\d+\.attention\.self\.(?:query|value)",
         r"^.*layer\.(0|1|2|3)\..*\.(query|value)$",

@@ -1,7 +1,5 @@
 """Tests of checkpoints from other programs: names of wrappers, padded vocabularies, other heads, quantized weights."""
 
-from __future__ import annotations
-
 import ast
 import json
 import shlex
@@ -38,14 +36,13 @@ from tests.models.examples import (
     change_weights,
     differing,
     drop_tokenizer,
+    refuses,
     some_region,
+    tiny_pair,
+    tiny_task,
     unlike,
     weights,
 )
-from tests.refused import refuses
-from tests.tiny import tiny_pair, tiny_task
-
-WRAPPERS = ("_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module.")
 
 
 def wrap(folder: Path, prefix: str) -> None:
@@ -53,7 +50,7 @@ def wrap(folder: Path, prefix: str) -> None:
 
 
 @pytest.mark.cases(2, 2)
-@pytest.mark.parametrize("prefix", WRAPPERS)
+@pytest.mark.parametrize("prefix", ("_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module."))
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
 def test_a_wrapped_model_is_the_model_inside(pair: ModelPair, base: Path, tuned: Path, prefix: str) -> None:
     fingerprint = read_info(tuned).fingerprint
@@ -63,8 +60,7 @@ def test_a_wrapped_model_is_the_model_inside(pair: ModelPair, base: Path, tuned:
     assert check.fits and sum("saved inside a wrapper" in note for note in check.notes) == 2
     assert any(f"'{prefix}' is left out" in note for note in check.notes)
     rehearse(check)
-    assert not unlike(load_pair(base, tuned), pair)
-    assert read_info(tuned).fingerprint == fingerprint
+    assert not unlike(load_pair(base, tuned), pair) and read_info(tuned).fingerprint == fingerprint
 
 
 def test_layers_that_were_compiled_one_by_one(pair: ModelPair, base: Path, tuned: Path) -> None:
@@ -256,16 +252,12 @@ def test_fine_tuning_does_not_go_on_with_such_a_head(tuned: Path, tmp_path: Path
     two, three = (registry.task(tiny_task(tmp_path / str(labels), labels=labels)) for labels in (2, 3))
     refuses(BadModel, KINDS[kind], open_trainable, str(tuned), two, *settings)
     # With another number of labels the head is new.
-    opened = open_trainable(str(tuned), three, *settings)
-    assert opened.model.config.problem_type == "single_label_classification"
-
-
-QUANTIZED = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    assert open_trainable(str(tuned), three, *settings).model.config.problem_type == "single_label_classification"
 
 
 @pytest.mark.parametrize("family", ["llama"])
 def test_weights_quantized_by_bitsandbytes_come_with_the_command_that_converts_them(base: Path, tuned: Path) -> None:
-    change_config(tuned, quantization_config=QUANTIZED)
+    change_config(tuned, quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True})
     problem = preflight(base, tuned).problems[0]
     assert "is quantized" in problem and problem.endswith(dequantizing(read_info(tuned)))
     *program, code = shlex.split(dequantizing(read_info(tuned)))
@@ -309,6 +301,8 @@ def test_that_command_converts_a_model_in_fp8(base: Path, tuned: Path) -> None:
         stored |= {name: rounded.view(exact[name].shape), f"{name}_scale_inv": scale}
         exact[name] = (rounded.float() * scale[:, None, :, None]).view(exact[name].shape)
     save_file(stored, tuned / "model.safetensors", {"format": "pt"})
-    settings = {"quant_method": "fp8", "weight_block_size": [4, 4], "modules_to_not_convert": ["score"]}
-    change_config(tuned, quantization_config=settings)
+    change_config(
+        tuned,
+        quantization_config={"quant_method": "fp8", "weight_block_size": [4, 4], "modules_to_not_convert": ["score"]},
+    )
     assert not differing(converted(base, tuned), exact)

@@ -1,12 +1,12 @@
-"""Tests of loading: the values are the files' own, the head is the fine-tuned model's, and nothing is invented; and of
-the four states: exact to the bit, and restored after use."""
-
-from __future__ import annotations
+"""Tests of loading: the values are the files' own, the head is the fine-tuned model's, and nothing is invented; of the
+four states: exact to the bit, restored after use, and with the plain models' scores; of configurations that
+transformers cannot load; and of the requested device and its errors."""
 
 import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,29 +21,37 @@ from transformers import (
 
 from skillviz.api import Graft, Region
 from skillviz.core.architectures import FAMILIES
+from skillviz.core.encoded import Encoded
 from skillviz.core.overlap import iou_matrix
-from skillviz.errors import BadInput, PairMismatch, RandomHead
+from skillviz.errors import BadInput, BadModel, NoDevice, PairMismatch, RandomHead
+from skillviz.models import load
 from skillviz.models import pair as loading
 from skillviz.models.applied import applied
+from skillviz.models.device import describe, pick
 from skillviz.models.heads import is_head
 from skillviz.models.lean_pair import load_lean
+from skillviz.models.load import load_model
 from skillviz.models.pair import STATES, ModelPair, load_pair
-from skillviz.models.predict import predict
+from skillviz.models.predict import predict, predict_grafts
 from skillviz.tasks.task import Files, Task
 from tests.models.examples import (
+    AUTO,
     FITTING,
     change_config,
     change_weights,
     differing,
     drop,
     examples,
+    refused,
+    refuses,
     state_of,
+    tiny_model,
+    tiny_task,
+    tiny_tokenizer,
     unlike,
     weights,
 )
-from tests.refused import refused, refuses
 from tests.tiers import first
-from tests.tiny import AUTO, tiny_model, tiny_task, tiny_tokenizer
 
 KINDS = {"base": AutoModel, "finetuned": AutoModelForSequenceClassification}
 
@@ -59,8 +67,9 @@ def stored(pair: ModelPair, folder: Path) -> torch.Tensor:
 @pytest.mark.parametrize(("family", "readout"), FITTING)
 def test_values_are_the_files_own(pair: ModelPair, tmp_path: Path, readout: str) -> None:
     own = {name: stored(pair, tmp_path / name) for name in KINDS}
-    found = {"base": pair.base, "finetuned": pair.finetuned, "model": pair.flat.theta}
-    assert not differing(found, own | {"model": own["base"]})
+    assert not differing(
+        {"base": pair.base, "finetuned": pair.finetuned, "model": pair.flat.theta}, own | {"model": own["base"]}
+    )
     assert (pair.d, pair.readout_name, pair.outside) == (len(pair.base), readout, {}) and not pair.model.training
 
 
@@ -89,8 +98,9 @@ def test_narrow_files_are_loaded_as_float32(pair: ModelPair, base: Path, options
 @pytest.mark.parametrize("load_dtype", ["bfloat16"])
 def test_lean_mode_keeps_bfloat16_and_a_float32_movement(pair: ModelPair, tuned: Path, tmp_path: Path) -> None:
     tau, moved = pair.problem(examples(tmp_path, pair)).tau, pair.finetuned.float() - pair.base.float()
-    wanted = {"finetuned": stored(pair, tuned).bfloat16(), "tau": moved}
-    assert not differing({"finetuned": pair.finetuned, "tau": tau}, wanted)
+    assert not differing(
+        {"finetuned": pair.finetuned, "tau": tau}, {"finetuned": stored(pair, tuned).bfloat16(), "tau": moved}
+    )
     assert {p.dtype for p in pair.model.parameters()} == {torch.bfloat16}
 
 
@@ -152,24 +162,29 @@ def test_what_moved_outside_the_blocks_is_kept_with_both_values(
     change_weights(tuned, change)
     outside, tied = load_pair(base, tuned).outside, weights(base).get(TIED)
     for place, folder in enumerate((base, tuned)):
-        wanted = {name: weights(folder).get(name, tied) for name in names}
-        assert not differing({name: both[place] for name, both in outside.items()}, wanted), place
+        assert not differing(
+            {name: both[place] for name, both in outside.items()},
+            {name: weights(folder).get(name, tied) for name in names},
+        ), place
 
 
 @pytest.mark.parametrize(
     ("family", "wanted"), [("gpt2", "<|endoftext|>"), ("llama", "</s>"), ("bert", "[PAD]"), ("opt", "<pad>")]
 )
 def test_padding_is_set_in_tokenizer_and_model(pair: ModelPair, wanted: str) -> None:
-    pad = pair.tokenizer.pad_token, pair.tokenizer.pad_token_id
-    assert pad == (wanted, pair.model.config.pad_token_id)
+    assert (pair.tokenizer.pad_token, pair.tokenizer.pad_token_id) == (wanted, pair.model.config.pad_token_id)
 
 
 @pytest.mark.parametrize(("family", "wanted"), [("bert", 48), ("roberta", 46), ("gpt2", 48)])
 def test_texts_are_not_longer_than_the_models_positions(base: Path, tuned: Path, family: str, wanted: int) -> None:
-    table = ("wpe.weight", "position_embeddings.weight")
     for folder in (base, tuned):
         change_config(folder, **{"n_positions" if family == "gpt2" else "max_position_embeddings": 48})
-        change_weights(folder, lambda tensors: {n: t[:48] if n.endswith(table) else t for n, t in tensors.items()})
+        change_weights(
+            folder,
+            lambda tensors: {
+                n: t[:48] if n.endswith(("wpe.weight", "position_embeddings.weight")) else t for n, t in tensors.items()
+            },
+        )
     assert load_pair(base, tuned).tokenizer.model_max_length == wanted
 
 
@@ -194,8 +209,10 @@ def test_equal_members_hold_no_skill_and_are_a_pair_only_where_that_is_asked_for
 @pytest.mark.parametrize("readout", ["prompt"])
 def test_what_only_loading_finds_missing(base: Path, tuned: Path, tmp_path: Path) -> None:
     """Check tensors that no table lists: an unknown part of a head, or one that both members lack."""
-    whole = shutil.copytree(tuned, tmp_path / "whole")
-    for lacks, other, words in ((tuned, tuned, "LayerNorm.bias"), (base, whole, "the base 'base' has no")):
+    for lacks, other, words in (
+        (tuned, tuned, "LayerNorm.bias"),
+        (base, shutil.copytree(tuned, tmp_path / "whole"), "the base 'base' has no"),
+    ):
         drop(lacks, "cls.predictions.transform.LayerNorm.bias")
         refuses(RandomHead, words, load_pair, base, other)
 
@@ -228,8 +245,9 @@ def test_a_graft_carries_values_head_and_origin(
 ) -> None:
     pair.graft(region, {"task": "mine"}).save(tmp_path / "graft.safetensors")
     graft = Graft.load(tmp_path / "graft.safetensors")
-    flat = torch.cat([graft.values[name] for name in region.indices])
-    assert graft.region == region and torch.equal(flat, pair.finetuned[torch.from_numpy(region.flat())])
+    assert graft.region == region and torch.equal(
+        torch.cat([graft.values[name] for name in region.indices]), pair.finetuned[torch.from_numpy(region.flat())]
+    )
     assert not differing(graft.head, pair.head()) and bool(graft.head) == (readout == "head")
     wanted = {"base": pair.base_info.identity(), "readout": readout, "task": "mine", "model_type": family}
     assert {name: graft.header[name] for name in wanted} == wanted and str(tmp_path) not in str(graft.header)
@@ -237,8 +255,10 @@ def test_a_graft_carries_values_head_and_origin(
 
 def test_the_full_graft_on_the_base_is_the_fine_tuned_model(pair: ModelPair, tuned: Path) -> None:
     pair.graft(Region.full(pair.table.shapes)).apply(pair.model)
-    alone = AutoModelForSequenceClassification.from_pretrained(tuned, dtype=torch.float32)
-    assert not differing(pair.model.state_dict(), alone.state_dict())
+    assert not differing(
+        pair.model.state_dict(),
+        AutoModelForSequenceClassification.from_pretrained(tuned, dtype=torch.float32).state_dict(),
+    )
 
 
 def test_the_task_may_be_its_file(base: Path, tuned: Path, tmp_path: Path) -> None:
@@ -250,8 +270,7 @@ def test_the_task_may_be_its_file(base: Path, tuned: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("options", [{"labels": 3}])
 def test_classes_are_matched_by_name(pair: ModelPair, base: Path, tuned: Path, tmp_path: Path) -> None:
-    files = Files(train="a.csv", test="b.csv")
-    task = Task(name="mine", data=files, text=("text",), labels=("no", "maybe", "yes"))
+    task = Task(name="mine", data=Files(train="a.csv", test="b.csv"), text=("text",), labels=("no", "maybe", "yes"))
     encoded = examples(tmp_path, pair, labels=3)
     plain = predict(pair, encoded, "finetuned")
     for names, order in ((("YES", "No", "maybe"), (1, 2, 0)), (("No", "maybe", "yes"), None)):
@@ -396,3 +415,139 @@ def test_a_state_needs_what_it_needs(
 ) -> None:
     with pytest.raises(BadInput, match=words), pair.at(state, None if shapes is None else Region.empty(shapes)):
         pytest.fail("it was entered")
+
+
+@pytest.fixture
+def encoded(pair: ModelPair, tmp_path: Path) -> Encoded:
+    return examples(tmp_path, pair)
+
+
+@pytest.mark.cases(3, 3)
+@pytest.mark.parametrize("options", [{"move_embeddings": True}], ids=["embeddings"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "gpt2", "opt", "gpt_neox", "llama"])
+def test_finetuned_scores_are_the_models_own(pair: ModelPair, encoded: Encoded, tuned: Path) -> None:
+    alone = AutoModelForSequenceClassification.from_pretrained(tuned, dtype=torch.float32).eval()
+    alone.config.pad_token_id = pair.tokenizer.pad_token_id
+    inputs = {"input_ids": encoded.input_ids, "token_type_ids": encoded.token_type_ids}
+    with torch.no_grad():
+        wanted = np.stack([
+            alone(**{name: torch.tensor(rows[i])[None] for name, rows in inputs.items() if rows is not None}).logits[0]
+            for i in range(len(encoded))
+        ])  # fmt: skip
+    scores = predict(pair, encoded, "finetuned")
+    assert scores.dtype == np.float32 and scores.shape == (len(encoded), 2)
+    # Padded batches and single rows add in another order.
+    np.testing.assert_allclose(scores, wanted, rtol=1e-4, atol=1e-5)
+    assert np.abs(predict(pair, encoded, "pretrained") - wanted).max() > 1e-2
+
+
+@pytest.mark.cases(3, 2)
+@pytest.mark.parametrize(("family", "readout"), FITTING)
+def test_the_ends_predict_alike_and_change_nothing(pair: ModelPair, encoded: Encoded) -> None:
+    empty, full = Region.empty(pair.table.shapes), Region.full(pair.table.shapes)
+    scores = {state: predict(pair, encoded, state) for state in ("pretrained", "finetuned")}
+    for state, region, end in (
+        ("grafted", empty, "pretrained"),
+        ("grafted", full, "finetuned"),
+        ("complement", full, "pretrained"),
+        ("pretrained", None, "pretrained"),
+    ):
+        assert np.array_equal(predict(pair, encoded, state, region), scores[end]), (state, end)
+    assert not np.array_equal(scores["pretrained"], scores["finetuned"]) and torch.equal(pair.flat.theta, pair.base)
+
+
+def test_the_order_of_examples_does_not_matter(pair: ModelPair, encoded: Encoded, region: Region) -> None:
+    order = np.random.default_rng(0).permutation(len(encoded))
+    np.testing.assert_allclose(
+        predict(pair, encoded.take(order), "grafted", region),
+        predict(pair, encoded, "grafted", region)[order],
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_autocast_touches_activations_only(pair: ModelPair, encoded: Encoded) -> None:
+    exact, rounded = (predict(pair, encoded, "finetuned", autocast=kind) for kind in (None, torch.bfloat16))
+    assert (rounded.dtype, pair.flat.theta.dtype) == (np.float32, torch.float32)
+    assert not np.array_equal(rounded, exact)
+    np.testing.assert_allclose(rounded, exact, atol=0.2)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("labels", "options"), [(labels, {"steps": 40, "labels": labels}) for labels in (2, 4)])
+def test_a_trained_tiny_pair_has_a_skill(pair: ModelPair, tmp_path: Path, labels: int) -> None:
+    encoded = examples(tmp_path, pair, labels=labels, rows=32)
+    right = {s: (predict(pair, encoded, s).argmax(1) == encoded.labels).mean() for s in ("pretrained", "finetuned")}
+    assert right["finetuned"] > 0.8 and right["pretrained"] < right["finetuned"] - 0.2
+
+
+@pytest.mark.parametrize("around", [False, True], ids=["base", "graft"])
+def test_many_grafts_at_once_score_as_each_alone(
+    pair: ModelPair, encoded: Encoded, region: Region, around: bool
+) -> None:
+    part = Region(
+        {
+            name: region.indices[name]
+            for name in [p.name for p in pair.table.parameters if p.layer == 1]
+            if name in region.indices
+        },
+        region.shapes,
+    )
+    regions = [part, region - part, Region.empty(region.shapes), region]
+    found = predict_grafts(pair, encoded, regions, region if around else None)
+    np.testing.assert_array_equal(found, [predict(pair, encoded, "grafted", one) for one in regions])
+    assert part.size and not np.array_equal(found[0], found[2]) and torch.equal(pair.flat.theta, pair.base)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"hidden_size": "x"}, {"intermediate_size": []}, {"tie_word_embeddings": 3}, {"pad_token_id": 2**31},
+     {"layer_norm_eps": {}}, {"hidden_dropout_prob": "high"}, {"model_type": "albatross"}, {"hidden_act": "nothing"},
+     {"num_attention_heads": 5}],
+    ids=str,
+)  # fmt: skip
+def test_a_strange_configuration_is_a_sentence(tuned: Path, change: dict[str, Any]) -> None:
+    change_config(tuned, **change)
+    refuses(BadModel, r"\A.*cannot be opened for the head readout.*\Z", load_model, tuned, "head")  # one line
+
+
+def test_memory_that_runs_out_stays_what_it_is(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "auto_class", Mock(side_effect=MemoryError("all of it")))
+    refuses(MemoryError, None, load_model, tuned, "head")
+
+
+def test_cpu_is_always_there() -> None:
+    assert pick("cpu") == torch.device("cpu") and describe(torch.device("cpu")).startswith("cpu (")
+
+
+@pytest.mark.parametrize(
+    ("devices", "name", "wanted"), [(1, "auto", "cuda"), (0, "auto", "cpu"), (1, "cuda:0", "cuda:0")]
+)
+def test_a_device_is_picked_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, devices: int, name: str, wanted: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: devices > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    assert pick(name) == torch.device(wanted)
+
+
+@pytest.mark.parametrize(
+    ("devices", "name", "words"),
+    [
+        (0, "cuda", "--device cpu"),
+        (1, "cuda:1", "1 CUDA device"),
+        *((0, name, "auto, cpu, cuda") for name in ("gpu", "", "cuda:x", "cpu:0", "mps")),
+    ],
+)
+def test_a_device_that_is_not_there_or_unknown_is_refused_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, devices: int, name: str, words: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: devices > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    with pytest.raises(NoDevice, match=words):
+        pick(name)
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_described_by_its_name() -> None:
+    assert torch.cuda.get_device_name(0) in describe(pick("cuda"))

@@ -1,35 +1,56 @@
-"""Tests of preflight's messages for pairs that fit and pairs that do not, without torch and without weights."""
-
-from __future__ import annotations
+"""Tests of preflight's messages for pairs that fit and pairs that do not, without torch and without weights; and of
+label words checked without torch, against the real tokenizer."""
 
 import json
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch, RandomHead
+from skillviz.errors import (
+    BadInput,
+    BadLabelWord,
+    BadModel,
+    CorruptFile,
+    ModelNotFound,
+    PairMismatch,
+    RandomHead,
+    SkillvizError,
+)
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import Preflight, preflight
+from skillviz.models.tokenizer import load_tokenizer, vocabulary, words_problem
+from skillviz.tasks import registry
+from skillviz.tasks.encode import refused
 from skillviz.tasks.task import LabelWords, Task
+from skillviz.tasks.template import parse
+from skillviz.tasks.verbalizer import word_ids
 from tests.models.examples import (
+    FAMILIES,
     FITTING,
+    MASKED,
     change_config,
     change_json,
     change_weights,
     differing,
     drop,
     drop_tokenizer,
+    refuses,
+    tiny_model,
+    tiny_pair,
+    tiny_task,
+    tiny_tokenizer,
     weights,
 )
-from tests.refused import refuses
 from tests.tasks.make import made
-from tests.tiny import FAMILIES, MASKED, tiny_model, tiny_pair, tiny_tokenizer
+from tests.test_torch_free import heavy_after
 
 
 def task(*labels: str) -> Task:
@@ -58,16 +79,19 @@ def saved(
 
 def checked(folder: Path, base: dict[str, Any], tuned: dict[str, Any], **asked: Any) -> Preflight:
     """Return the check of a bare base and a classifier, each saved with these changes."""
-    first = saved(folder / "base", **{"readout": "bare", **base})
-    return preflight(first, saved(folder / "tuned", **{"seed": 1, **tuned}), **asked)
+    return preflight(
+        saved(folder / "base", **{"readout": "bare", **base}), saved(folder / "tuned", **{"seed": 1, **tuned}), **asked
+    )
 
 
 NO_YES = {"task": task("no", "yes")}
 UNKNOWN = {"config": {"model_type": "albatross"}}
 HOLE = "layer.1.output.dense.bias"
 WINGS = {**UNKNOWN, "change": lambda t: {n.replace("cls.", "wings."): v for n, v in t.items()}}
-NEW = {"model_type": "albatross", "architectures": ["AlbatrossForSequenceClassification"]}
-ALBATROSS = {"config": NEW, "change": lambda t: {n.removeprefix("bert."): v for n, v in t.items()}}
+ALBATROSS = {
+    "config": {"model_type": "albatross", "architectures": ["AlbatrossForSequenceClassification"]},
+    "change": lambda t: {n.removeprefix("bert."): v for n, v in t.items()},
+}
 NARROW = {"family": "llama", "change": lambda t: {n: v.to(torch.int8) if v.dim() > 1 else v for n, v in t.items()}}
 KINDS = {"multi_label_classification": "is multi-label", "regression": "is a regression"}
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], type[Exception], str]] = {
@@ -171,8 +195,7 @@ def test_it_is_fast_and_needs_no_torch(base: Path, tuned: Path) -> None:
         f"check = preflight({str(base)!r}, {str(tuned)!r}); seconds = time.perf_counter() - start;"
         "assert check.fits and 'torch' not in sys.modules and 'transformers' not in sys.modules; print(seconds)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 1
+    assert float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout) < 1
 
 
 def test_the_same_folder_twice_is_no_pair(tuned: Path) -> None:
@@ -215,8 +238,11 @@ def test_other_label_names_are_a_note(
 ) -> None:
     named = {"config": {"id2label": {str(number): name for number, name in enumerate(names.split())}}}
     check = checked(tmp_path, {}, named, task=task(*labels.split()))
-    assert (check.fits, check.class_order) == (len(labels.split()) == 2, order)
-    assert any(words in note for note in check.notes) == is_told
+    assert (check.fits, check.class_order, any(words in note for note in check.notes)) == (
+        len(labels.split()) == 2,
+        order,
+        is_told,
+    )
 
 
 def test_without_its_tokenizer_the_base_takes_the_fine_tuned_models(base: Path, tuned: Path) -> None:
@@ -230,8 +256,10 @@ def test_without_its_tokenizer_the_base_takes_the_fine_tuned_models(base: Path, 
 
 def test_two_tokenizers_are_a_note(base: Path, tuned: Path) -> None:
     path = tuned / "tokenizer.json"
-    normalizer = {**json.loads(path.read_text())["normalizer"], "lowercase": False}
-    for change, differs in (({"padding": {"strategy": "BatchLongest"}}, False), ({"normalizer": normalizer}, True)):
+    for change, differs in (
+        ({"padding": {"strategy": "BatchLongest"}}, False),
+        ({"normalizer": {**json.loads(path.read_text())["normalizer"], "lowercase": False}}, True),
+    ):
         change_json(path, **change)
         assert any("tokenizers differ" in note for note in preflight(base, tuned).notes) == differs
 
@@ -239,8 +267,9 @@ def test_two_tokenizers_are_a_note(base: Path, tuned: Path) -> None:
 def test_stored_dtype_is_a_note(tmp_path: Path) -> None:
     check = preflight(*tiny_pair(tmp_path / "a", dtype=torch.bfloat16, base_dtype=torch.float16))
     told = {"base's": "float16", "fine-tuned model's": "bfloat16"}
-    notes = {f"The {who} file is stored as {kind}. It is loaded as float32 by default." for who, kind in told.items()}
-    assert notes <= set(check.notes)
+    assert {
+        f"The {who} file is stored as {kind}. It is loaded as float32 by default." for who, kind in told.items()
+    } <= set(check.notes)
     both = preflight(*tiny_pair(tmp_path / "b", dtype=torch.bfloat16, base_dtype=torch.bfloat16))
     assert sum("loaded as float32 by default, and as bfloat16 in lean mode." in note for note in both.notes) == 2
 
@@ -291,3 +320,104 @@ def test_of_an_unknown_family_s_head_nothing_is_claimed(tmp_path: Path) -> None:
     nezha = {"config": {"model_type": "nezha"}}
     notes = " ".join(checked(tmp_path, nezha, nezha, readout="head").notes)
     assert "Whatever classification head the base has" in notes and "of its own" not in notes
+
+
+@pytest.fixture
+def roberta(tmp_path: Path) -> Path:
+    """Return the folder of a tokenizer, with a configuration."""
+    tiny_tokenizer("roberta").save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "roberta", "n_positions": 64}')
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return registry.task(tiny_task(tmp_path_factory.mktemp("task")))
+
+
+@pytest.mark.parametrize("family", MASKED)
+@pytest.mark.parametrize(
+    "words", (("good", "bad"), ("good", "good!"), ("unheard-of", "bad"), ("Good", "good"), ("good bad", "bad"))
+)
+def test_it_says_what_the_loaded_tokenizer_says(
+    family: str, words: tuple[str, str], tiny: Task, tmp_path: Path
+) -> None:
+    changed, tokenizer = tiny.model_copy(update={"label_words": LabelWords(masked=words)}), tiny_tokenizer(family)
+    tokenizer.save_pretrained(tmp_path)
+    said = words_problem(changed, "prompt", tmp_path)
+    with pytest.raises(BadLabelWord, match=re.escape(said)) if said else nullcontext():
+        word_ids(changed, parse(changed.wording("prompt")[0], changed.text), words, tokenizer)
+
+
+def test_a_readout_without_template_is_said_and_a_head_needs_none(tiny: Task, tmp_path: Path) -> None:
+    bare = tiny.model_copy(update={"template": type(tiny.template)()})
+    for readout, kind in (("prompt", "masked"), ("causal", "causal")):
+        assert f"has no {kind} template" in words_problem(bare, readout, tmp_path)
+    assert words_problem(bare, "head", tmp_path) == "" == words_problem(tiny, "prompt", tmp_path)
+
+
+@pytest.mark.nightly
+def test_it_needs_no_torch(tmp_path: Path) -> None:
+    assert heavy_after("skillviz.models.tokenizer", "tokenizers") == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"model": 3}, {"model": {"vocab": 3}},
+        {"model": {"vocab": {"a": "b"}}}, {"model": {"vocab": {"a": 1, "b": "c"}}},
+        {"model": {"vocab": {"a": float("inf")}}},
+        {"added_tokens": 3}, {"added_tokens": [3]}, {"added_tokens": [{}]}, {"added_tokens": [{"id": "x"}]},
+    ],
+)  # fmt: skip
+def test_a_strange_vocabulary_is_refused(tmp_path: Path, content: object) -> None:
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    refuses(CorruptFile, "none of tokens and ids", vocabulary, tmp_path)
+
+
+STRANGE = {
+    "a charsmap of nonsense": ("tokenizer.json", "normalizer", {"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
+    "an unknown normalizer": ("tokenizer.json", "normalizer", {"type": "None such"}),
+    "an empty vocabulary": ("tokenizer.json", "model", {"type": "WordPiece", "vocab": {}, "unk_token": "[UNK]",
+                                                        "continuing_subword_prefix": "##",
+                                                        "max_input_chars_per_word": 9}),
+    "a token id below 0": ("tokenizer.json", "added_tokens", [{"id": -1, "content": "a", "special": True}]),
+    "a length that is no number": ("tokenizer_config.json", "model_max_length", "x"),
+    "a class that is a list": ("tokenizer_config.json", "tokenizer_class", ["a"]),
+    "a mask that is a number": ("tokenizer_config.json", "mask_token", 5),
+    "added tokens that are a list": ("tokenizer_config.json", "added_tokens_decoder", [1]),
+    "special tokens that are numbers": ("tokenizer_config.json", "extra_special_tokens", [1]),
+    "a padding id that is no number": ("config.json", "pad_token_id", "x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_a_strange_tokenizer_is_refused_in_a_sentence(what: str, tiny: Task, roberta: Path) -> None:
+    """Every error of the libraries, even a panic of their Rust code, becomes one sentence; some raise no error."""
+    name, key, value = STRANGE[what]
+    change_json(roberta / name, **{key: value})
+    refuses(SkillvizError, r"cannot be used|none of tokens and ids", load_tokenizer, roberta)
+    assert isinstance(words_problem(tiny, "prompt", roberta), str)
+
+
+def test_deep_json_beside_a_tokenizer_is_refused_in_a_sentence(roberta: Path) -> None:
+    (roberta / "tokenizer_config.json").write_text("[" * 200_000)
+    refuses(BadModel, "cannot be used", load_tokenizer, roberta)
+
+
+def test_a_normalizer_that_lengthens_texts_without_end_is_refused(tiny: Task, roberta: Path) -> None:
+    change_json(
+        roberta / "tokenizer.json",
+        normalizer={
+            "type": "Sequence",
+            "normalizers": [{"type": "Replace", "pattern": {"String": "e"}, "content": "ee" * 50}] * 4,
+        },
+    )
+    refuses(BadModel, "100,000,000 times as long", load_tokenizer, roberta)
+    assert "times as long" in words_problem(tiny, "prompt", roberta)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
+def test_what_is_no_fault_of_a_tokenizer_passes(error: type[BaseException]) -> None:
+    with pytest.raises(error), refused("a"):
+        raise error

@@ -103,8 +103,7 @@ def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> N
     test = with_tables(opened("examples", run=ids["stagewise0"], example="test-7", sort="file"))
     assert "**test-7** · true class" in said(test) and box(test, "Example").value == "test-7"
     assert "chosen" in [trace["name"] for trace in scatter_of(test)["data"]] and marked(test) == [7]
-    box(test, "Example").select("test-11").run()
-    assert link(test)["example"] == "test-11" and "**test-11**" in said(test)
+    assert link(box(test, "Example").select("test-11").run())["example"] == "test-11" and "**test-11**" in said(test)
     box(test, "Example").select("test-90").run()
     assert marked(test) == [0] and listed(test)["example"][:2].tolist() == ["test-90", "test-0"]
     again = with_tables(opened("examples", run=ids["stagewise0"], example="test-90", sort="file"))
@@ -186,8 +185,7 @@ def test_texts_are_shown_searched_and_measured_where_they_are_at_hand(use: Use, 
     test.text_input[0].input(word).run()
     assert link(test)["words"] == word and listed(test)["text"].str.contains(word, regex=False).all()
     longest = max(listed(test)["words"])
-    test.text_input[0].input("").run()
-    test.slider[0].set_range(longest, test.slider[0].max).run()
+    test.text_input[0].input("").run().slider[0].set_range(longest, test.slider[0].max).run()
     assert listed(test)["words"].between(longest, 98).all() and link(test)["length"] != "all"
 
 
@@ -224,8 +222,7 @@ def test_a_typed_sentence_gets_three_predictions_and_attributions(alive: Run) ->
     names = axes["yaxis"]["ticktext"]
     assert names[0].startswith("<i>(") and not lacks(names, "film", "funny")
     assert (gaps.abs() < 0.05).all() and len(gaps) == 3
-    again = opened("examples", **link(test))
-    assert token_figure(again)["data"] == figure["data"], "a copied link opens the same view"
+    assert token_figure(opened("examples", **link(test)))["data"] == figure["data"], "a copied link opens the same view"
     other = opened("examples", **{**link(test), "target": "0", "baseline": "zero", "steps": "20"})
     assert link(other)["steps"] == "20" and token_figure(other)["data"] != figure["data"]
 
@@ -241,8 +238,7 @@ def test_a_stored_example_is_explained_and_its_predictions_are_the_runs(alive: R
 
 @pytest.mark.nightly
 def test_pairs_have_two_fields_and_the_prompt_is_told(readouts: dict[str, Path], own_run: OwnRun) -> None:
-    run = own_run(readouts["prompt"])
-    test = opened("examples", run=run.id, look="typed", sentence="the film was good")
+    test = opened("examples", run=own_run(readouts["prompt"]).id, look="typed", sentence="the film was good")
     fields = {field.key: field.label for field in test.text_input if (field.key or "").startswith("control.sentence")}
     assert fields == {"control.sentence": "Premise", "control.sentence_b": "Hypothesis"}
     test.text_input(key="control.sentence_b").input("it was dull").run()

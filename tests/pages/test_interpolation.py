@@ -72,8 +72,7 @@ def test_a_run_without_a_path_has_one_card_with_one_button_and_no_number(ids: di
     test = opened("interpolation", run=ids["paraphrase"], alpha="100")
     assert not lacks(said(test), "No points between the models on MRPC yet", "--interpolation --also TASK")
     assert not [*charts(test), *numbers(test), *test.slider, *test.select_slider]
-    pressed(test, "Score the paths")
-    assert "demo/tiny-base" in said(test) and len(test.warning) == 1 and not numbers(test)
+    assert "demo/tiny-base" in said(pressed(test, "Score the paths")) and len(test.warning) == 1 and not numbers(test)
     assert test.query_params["trace"] == "yes"
 
 
@@ -83,8 +82,7 @@ def test_exact_points_are_asked_of_the_models(scored: str) -> None:
     test = opened("interpolation", run=scored, alpha="35", cut="222", exact="yes")
     assert kinds(test) == ["Computed live"] * 4 and not said(test, "warning")
     exact = numbers(test)
-    test.slider[0].set_value(40).run()
-    assert {*kinds(test)} == {"Stored"} and numbers(test) != exact
+    assert {*kinds(test.slider[0].set_value(40).run())} == {"Stored"} and numbers(test) != exact
     live = opened("interpolation", run=scored, alpha="35", cut="222", exact="yes", ood="far")
     assert len(sources(live)) == 4 and not said(live, "warning")
     assert numbers(live)[:6] == exact[:6], "in distribution it is the same point"

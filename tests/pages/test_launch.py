@@ -125,8 +125,7 @@ def test_what_the_form_says_of_its_choices(
 def test_a_localizer_that_compares_answers_is_refused_for_a_task_without_several(
     small: Path, method: str, is_refused: bool
 ) -> None:
-    words = said(opened(**chosen(small, file=DOCS / "tell-place.yaml", method=method)))
-    assert (ONE_REFERENCE in words) == is_refused
+    assert (ONE_REFERENCE in said(opened(**chosen(small, file=DOCS / "tell-place.yaml", method=method)))) == is_refused
 
 
 def test_data_of_the_hub_are_read_only_when_asked(small: Path) -> None:
@@ -314,8 +313,7 @@ def test_a_model_of_the_hub_is_fetched_only_when_asked(page: str, small: Path, m
     asked, real = list[str](), fetch.resolve
     monkeypatch.setattr(fetch, "resolve", lambda source, told=None: asked.append(source) or real(source, told))
     forms = {"launch": opened, "studies": partial(driven.opened, "studies")}
-    queries = {"launch": chosen(small, base="org/name"), "studies": {"own.base": "org/name"}}
-    test = forms[page](**queries[page])
+    test = forms[page](**{"launch": chosen(small, base="org/name"), "studies": {"own.base": "org/name"}}[page])
     assert "nor in the hub's local cache" in said(test) and "org/name" not in asked
     pressed(test, "Download org/name from the Hugging Face Hub")
     assert "could be downloaded from the Hugging Face Hub" in said(test) and asked.count("org/name") == 1
@@ -501,8 +499,7 @@ def test_options_that_are_uploaded_become_a_task(small: Path, user_runs: Path) -
     assert (box(test, "Each row has").value, box(test, "The right option is").value) == ("choice", "label")
     filled(test, "Option columns", [])
     assert "needs the columns that hold them" in said(test) and box(test, "Right option").value == "right"
-    filled(test, "Option columns", ["option_a", "option_b"])
-    assert "Its options: car and cat. Right: B." in said(test)
+    assert "Its options: car and cat. Right: B." in said(filled(test, "Option columns", ["option_a", "option_b"]))
     pressed(test, "Check and save")
     task = registry.task(user_runs / "tasks" / "choose" / "task.yaml")
     assert (task.options, task.label, task.labels) == (("option_a", "option_b"), "right", ("A", "B"))
@@ -590,8 +587,7 @@ def test_the_jobs_of_the_address_are_shown_as_they_are(small: Path, user_runs: P
     assert "searching: step 3 of 50, loss 0.500" in test.get("progress")[0].proto.text
     assert driven.figures(test)[0]["data"][0]["x"] is not None and "The search for 222 entries" in said(test)
     folder.fail(jobs.job.Failure(kind="out of memory", message="no room", hint="less"))
-    test.run()
-    assert not lacks(said(test), "**Out of memory.** no room", "What to do: Choose bfloat16")
+    assert not lacks(said(test.run()), "**Out of memory.** no room", "What to do: Choose bfloat16")
     assert {*labels(test)} >= {"Resume", "Hide"}
     for label, status in (("Resume", "queued"), ("Cancel", "cancelled")):
         pressed(test, label)

@@ -1,4 +1,5 @@
-"""Tests of every page on stored runs: it opens, shows one run and its numbers, and explains missing content."""
+"""Tests of every page on stored runs, also without classes, and on the shipped content: it opens, shows one run and its
+numbers, and explains missing content."""
 
 from __future__ import annotations
 
@@ -16,25 +17,25 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from skillviz.runs.store import Store, library
+from skillviz.analysis.null_measures import MEASURES, SHARED_PROBABILITY
+from skillviz.core.metrics import METRICS
+from skillviz.runs.store import Store, library, shipped_root, store_root
 from skillviz.show import exhibit
 from skillviz.show.region import tensor_table
+from skillviz.show.sentences import no_classes, no_confidence
+from skillviz.studies.store import list_studies
 from skillviz.tasks.project import PROJECT
+from skillviz.tasks.task import CHOICE, GENERATION
 from skillviz.ui import chart, copy_link
 from skillviz.ui.page_table import PAGES
+from skillviz.ui.pages.tour.tour_page import STEPS
+from tests.fake_run import SMALL as SMALLEST
 from tests.fake_run import STATES, fake_run
+from tests.pages.conftest import Use
 from tests.runs.test_packed import pack_folders
-from tests.ui.driven import (
-    TEXT,
-    charts,
-    figures,
-    labels,
-    lacks,
-    links,
-    opened,
-    said,
-    with_tables,
-)
+from tests.scripts import script
+from tests.small_world import opening_run
+from tests.ui.driven import TEXT, charts, fields, figures, labels, lacks, links, opened, said, table, with_tables
 from tests.ui.shared_store import SMALL
 
 RUN_PAGES = [name for name, entry in PAGES.items() if entry.group == "This run"]
@@ -112,8 +113,7 @@ def test_what_is_remembered_is_what_would_be_made_now(name: str, ids: dict[str, 
     for run in runs:
         forget()
         anew.append(seen(run))
-    assert remembered == anew
-    assert not charts(opened(name, run=ids["random"])) or anew[0] != anew[1]
+    assert remembered == anew and (not charts(opened(name, run=ids["random"])) or anew[0] != anew[1])
 
 
 @pytest.mark.cases(4, 4)
@@ -175,8 +175,7 @@ def test_an_unknown_run_in_the_address_is_explained_and_another_offered(name: st
     test = opened(name, run="no-such-run")
     assert "no-such-run" in said(test, "error") and not charts(test)
     assert " · seed " in test.button[0].label and ids["paraphrase"] not in test.button[0].label
-    test.button[0].click().run()
-    assert not test.error and test.query_params["run"] == ids["paraphrase"]
+    assert not test.button[0].click().run().error and test.query_params["run"] == ids["paraphrase"]
 
 
 @pytest.mark.cases(2, 2)
@@ -208,8 +207,7 @@ def test_a_file_that_cannot_be_read_stops_its_page_with_a_sentence(
 
 def test_picking_another_localizer_keeps_size_and_seed(ids: dict[str, str]) -> None:
     test = opened("overview", run=ids["stagewise0"])
-    test.selectbox(key="run-bar.localizer").select("random").run()
-    assert test.query_params["run"] == ids["random"]
+    assert test.selectbox(key="run-bar.localizer").select("random").run().query_params["run"] == ids["random"]
     assert test.selectbox[0].select_index(0).run().query_params["run"] == ids["paraphrase"] and not test.exception
 
 
@@ -320,8 +318,7 @@ def test_the_region_page_compares_two_regions(ids: dict[str, str]) -> None:
 def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:
     test = opened("overview", run=ids["movement"])
     test.session_state["overview.again"] = True
-    test.run()
-    null, command, python, export, graft = (code.value for code in test.code)
+    null, command, python, export, graft = (code.value for code in test.run().code)
     assert null.startswith("python -m skillviz localize") and "--nulls none" not in null
     assert command.startswith("python -m skillviz localize") and "--method movement" in command
     there = f" --runs-dir {shlex.quote(os.environ['SKILLVIZ_RUNS'])}"  # a terminal lacks the dashboard's folder
@@ -371,3 +368,211 @@ def test_the_table_of_tensors_leads_to_surgery(ids: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", ["sparsity", "region"])
 def test_a_page_of_a_result_has_one_verdict_chip(name: str, ids: dict[str, str]) -> None:
     assert len(VERDICT.findall(said(opened(name, run=ids["stagewise0"])))) == 1
+
+
+KINDS = {
+    "choice": {"task": "made-choice", "kind": CHOICE, "labels": ("A", "B", "C")},
+    "generation": {"task": "made-generation", "kind": GENERATION},
+    "likelihood": {"task": "made-likelihood", "kind": GENERATION, "metric": "perplexity"},
+}
+OF_CLASSES = {"True class", "Look at", "Sentence", "Explain this prediction", "Show the complement"}
+SAYS = {"examples": ("By class", no_classes), "transfer": ("Other tasks cannot be scored", no_classes)}
+SAYS_OF_TEXT = {
+    **SAYS,
+    "calibration": ("No calibration", no_confidence),
+    "interpolation": ("Confidence at this point", no_confidence),
+}
+
+
+@pytest.fixture
+def run_id(request: pytest.FixtureRequest, use: Use, tmp_path: Path) -> str:
+    """Make a run of a task of this kind in the user's folder."""
+    use(tmp_path)
+    return fake_run(Store(tmp_path), interpolation=True, **KINDS[request.param], **SMALLEST).id
+
+
+def of(kind: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("run_id", [kind], indirect=True)
+
+
+def opens(name: str, run_id: str, says: dict = SAYS_OF_TEXT) -> str:
+    """Open a run's page, and check its title and the reason in `says`; return its text."""
+    test = opened(name, run=run_id)
+    title, reason = says.get(name, ("", lambda record: ""))
+    text = said(test)
+    assert not lacks(text, title, reason(Store(store_root()).open(run_id).record)) and not test.error
+    assert says is SAYS or len(lacks(text, "ECE", "Temperature")) == 2
+    return text.casefold()
+
+
+@of("choice")
+@pytest.mark.cases(4, 2)
+@pytest.mark.parametrize("name", RUN_PAGES)
+def test_every_page_of_a_run_of_options_opens(name: str, run_id: str) -> None:
+    assert opens(name, run_id, SAYS)
+
+
+@of("generation")
+@pytest.mark.cases(3, 2)
+@pytest.mark.parametrize("name", RUN_PAGES)
+def test_every_page_of_a_run_of_generated_answers_opens(name: str, run_id: str) -> None:
+    assert "exact match" in opens(name, run_id) or name not in ("overview", "sparsity")
+
+
+@of("likelihood")
+@pytest.mark.cases(3, 3)
+@pytest.mark.parametrize("name", (*RUN_PAGES, "runs", "compare"))
+def test_every_page_of_a_run_without_predictions_opens(name: str, run_id: str) -> None:
+    text = opens(name, run_id)
+    assert lacks(text, "exact match", "mcnemar", "agree") == ["exact match", "mcnemar", "agree"]
+    assert name not in ("overview", "sparsity", "interpolation", "examples") or "perplexity" in text
+
+
+def test_lower_perplexity_is_better_in_every_verdict(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STATES, "grafted", (0.7, 2.6, 0.85))
+    run = fake_run(Store(empty), kind=GENERATION, metric="perplexity", task="made", sizes=("10%", "0.01%"))
+    scores, row = run.record.metrics["test"], METRICS["perplexity"]
+    before, graft, after = (scores.states[s]["perplexity"].value for s in ("pretrained", "grafted", "finetuned"))
+    assert before > graft > after > 1 and scores.differences["perplexity"].low > 0
+    assert scores.recovered is not None and 0 < scores.recovered.value < 1
+    for page, words in {
+        "examples": [": worse] ", "The graft gives the reference a higher probability on"],
+        "overview": [f"perplexity {row.number(before)} → {row.number(graft)}"],
+        "sparsity": [": worse]"],
+    }.items():
+        assert not lacks(said(opened(page, run=run.id)), *words), page
+    assert f"graft perplexity down to {row.number(graft)}" in "\n".join(labels(opened("runs"), "expander"))
+
+
+@of("likelihood")
+def test_an_example_has_the_probability_of_its_reference(run_id: str) -> None:
+    test = with_tables(opened("examples", run=run_id, example="test-0"))
+    assert not test.error and " generates " not in said(test) and said(test).count("per token") >= 3
+    narrow = next(frame.value for frame in test.dataframe if list(frame.value) == ["example", "grafted", "fine-tuned"])
+    assert narrow["grafted"].str.fullmatch(r"\d+\.\d%").all()
+    cases = next(box for box in test.selectbox if box.label == "Show")
+    assert [option.rpartition(" (")[0] for option in cases.options][1:3] == [
+        "likelier by fine-tuned", "likelier by the graft",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("run_id", "query", "says", "omits", "dropped"),
+    [
+        ("generation", {"area": "confidence_0.5_1_0_0.5"}, [], ["true class"], {"area"}),
+        ("generation", {"example": "test-0"}, ["per token", "By slice"], [], set()),
+        ("choice", {"area": "confidence_0_0.5_0_0.5"}, ["confidence in the right option, fine-tuned"], ["true class"],
+         set()),
+        ("choice", {"label": "B", "look": "typed"}, ["right option", "By slice"], [], set()),
+    ],
+    indirect=["run_id"],
+)  # fmt: skip
+def test_examples_are_told_without_classes(
+    run_id: str, query: dict[str, str], says: list[str], omits: list[str], dropped: set[str]
+) -> None:
+    test = opened("examples", run=run_id, **query)
+    text = said(test)
+    assert not lacks(text, *says) and lacks(text, *omits) == omits and not test.error
+    assert {*query} - {*test.query_params} == dropped and not {field.label for field in fields(test)} & OF_CLASSES
+    assert text.count(" generates ") == (3 if "example" in query else text.count(" generates "))
+
+
+@of("generation")
+def test_a_phone_has_what_is_generated_without_a_number(run_id: str) -> None:
+    test = with_tables(opened("examples", run=run_id))
+    narrow = table(test, "grafted")
+    assert list(narrow) == ["example", "grafted", "fine-tuned"], "one label for all says nothing"
+    assert narrow["grafted"].tolist() == table(test, "grafted generates")["grafted generates"].tolist()
+    assert "What each model generates." in said(test)
+
+
+@of("choice")
+def test_what_is_right_is_an_option_in_tables_and_figures(run_id: str) -> None:
+    test = with_tables(opened("examples", run=run_id))
+    drawn = " ".join(chart.proto.spec for chart in charts(test))
+    assert "right option, %" in drawn and "true class" not in drawn and len(table(test, "grafted: right option"))
+    assert not lacks(said(test), "Confidence in the right option, %.", "Confidence by option")
+
+
+@of("choice")
+def test_no_other_task_is_asked_for_where_labels_are_no_classes(run_id: str) -> None:
+    text = said(opened("interpolation", run=run_id))
+    assert "--interpolation" in text and lacks(text, "--also", "No other task") == ["--also", "No other task"]
+
+
+def opens_stored(page: str, **query: str) -> None:
+    test = opened(page, **query)
+    assert not test.exception and not test.error, (page, query)
+    assert PAGES[page].question in [title.value for title in test.title]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*(pytest.param(page, marks=pytest.mark.slow) for page in ("methods", "tasks")),
+     *(pytest.param(page, marks=pytest.mark.nightly) for page in ("continual", "studies"))],
+)  # fmt: skip
+def test_every_stored_study_opens_on_each_page_of_studies(page: str) -> None:
+    studies = list_studies(Store(shipped_root()))
+    assert len(studies) > 5
+    for study in studies:
+        opens_stored(page, study=study.name, **({"view": "study"} if page == "studies" else {}))
+
+
+@pytest.mark.nightly
+def test_compare_opens_on_a_run_of_each_pair_and_localizer() -> None:
+    specs = {run.id: run.record.spec for run in Store(shipped_root()).list()}
+    runs = {(spec.base, spec.finetuned, spec.task, spec.localizer): name for name, spec in specs.items()}
+    assert len(runs) > 50
+    for name in runs.values():
+        opens_stored("compare", run=name)
+
+
+@pytest.mark.cases(0, 1)
+@pytest.mark.parametrize("page", [name for name, row in PAGES.items() if row.group == "This run"])
+def test_a_run_in_a_study_s_file_opens_on_each_page_of_a_run(page: str) -> None:
+    packed = {path.parent: name for name, path in Store(shipped_root()).packed().items()}
+    assert len(packed) > 5
+    for name in packed.values():
+        opens_stored(page, run=name)
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "column", "names", "says"),
+    [
+        pytest.param("methods", {"study": "baselines-minilm"}, "beyond, NLL", {"stagewise", "top movement"}, [],
+                     marks=pytest.mark.slow),
+        ("methods", {"around": "random 1×"}, "kept out of the true region", {"stagewise", "top movement", "random"},
+         ["finds most", "planted models keep 80% of the gain and count"]),
+        ("overview", {}, "standard errors", {SHARED_PROBABILITY},
+         ["\nOver 3 fine-tuned models: +", "points (95%", "nats (95%",
+          "\nWhat the labels do not ask for: the graft shares"]),
+    ],
+    ids=["the nulls of a base whose studies make none", "the board of hidden skills", "what nulls share"],
+)  # fmt: skip
+def test_a_page_shows_what_is_measured_beyond_scores(
+    page: str, query: dict[str, str], column: str, names: set[str], says: list[str]
+) -> None:
+    test = opened(page, **(query or {"run": opening_run().id}))
+    rows = table(test, column)
+    assert names <= {*rows.get("localizer", rows.get("measure"))} and not lacks(
+        said(test, "markdown", "caption"), *says
+    )
+    assert page != "overview" or (len(rows), rows["measure"].iloc[0]) == (len(MEASURES), SHARED_PROBABILITY)
+    assert "study" not in query or len(rows) > 7
+
+
+def test_a_run_with_a_gain_shows_it_beside_gain_1() -> None:
+    run = next(run for run in Store(shipped_root()).list() if run.record.gains)
+    test = opened("overview", run=run.id)
+    assert len(table(test, "accuracy at gain 1")) == len(run.record.gains) and "The skill is **diluted**" in said(test)
+    assert said(opened("sparsity", run=run.id))
+
+
+@pytest.mark.slow
+def test_the_table_of_the_lesson_plan_is_what_the_tour_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/lesson-plan.md has the questions, answers and numbers of the tour on the shipped run."""
+    monkeypatch.setenv("SKILLVIZ_RUNS", "restored after the test")
+    plan = script("docs/lesson_plan.py")
+    rows = plan.table()
+    assert len(rows) == len(STEPS) + 2
+    assert "\n".join(rows) in plan.PLAN.read_text(encoding="utf-8"), "python docs/lesson_plan.py"

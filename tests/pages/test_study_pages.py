@@ -532,8 +532,7 @@ def test_an_experiment_is_asked_of_a_base_and_tasks_of_ones_own(empty: Path, sta
 def test_the_command_asks_the_same_with_paths_in_full(empty: Path, tmp_path: Path) -> None:
     (tmp_path / "base").symlink_to(Path(BASE).absolute())
     base = str(tmp_path / "base")
-    test = asking(base=base, tasks=TWO_TASKS, finetuned="none", readout="head", seeds="3")
-    assert command(test) == [
+    assert command(asking(base=base, tasks=TWO_TASKS, finetuned="none", readout="head", seeds="3")) == [
         "python", "-m", "skillviz", "reproduce", "table2", "--scale", "small", "--base", base,
         "--readout", "head", "--seeds", "3", "--tasks", "mr", "--tasks", "subj",
         "--runs-dir", str(empty),

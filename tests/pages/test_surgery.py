@@ -1,5 +1,5 @@
-"""Tests of the surgery page: a hand-made region is counted without models, kept in the address, undone; then grafted
-and saved with a real worker and a real job on a tiny pair."""
+"""Tests of the surgery page: a hand-made region is counted without models, kept in the address, undone; then grafted,
+and saved with a real worker and a real job on a tiny pair; and of the region page's parts, scored on a click."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from streamlit.testing.v1 import AppTest
 from skillviz import jobs
 from skillviz.core.region_expression import region_of
 from skillviz.plots.region import cells
+from skillviz.runs.part_scores import CONTROL, DISJOINT, MINIMAL, REGIONS, SEARCHED, region_rows, store_parts
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store
+from skillviz.runs.store import PARTS, Store
+from skillviz.runs.tables import score_matrix
 from skillviz.show import measures
 from skillviz.ui.pages.surgery import surgery_page
 from skillviz.ui.pages.surgery.region_form import HandRegion, table_of
+from tests.analysis.test_subskills import DRAWS
+from tests.analysis.test_subskills import predictions as stored_predictions
 from tests.fake_run import fake_run
 from tests.jobs.conftest import ended
 from tests.ui.driven import button, charts, fields, filled, labels, lacks, link, links, opened, pressed, said
@@ -53,12 +57,10 @@ RESET, SAVE = "Reset to this run's region", "Save as a run"
 def test_modules_are_counted_as_on_the_map_of_the_page_region() -> None:
     rows = [("a", 0, "value", False, 24, 100), ("b", 0, "value", True, 6, 10), ("c", 0, "key", False, 70, 100)]
     layers = pd.DataFrame(rows, columns=["parameter", "layer", "kind", "is_bias", "selected", "total"])
-    told = [
+    assert [
         surgery_page._composition(HandRegion({}, part, size, 210, 100, 0, (0.0, 0.0, 0.0)))
         for part, size in ((layers, 100), (layers[layers["is_bias"]], 6))
-    ]
-    by_module = "By module, without biases: key (70.0%) and value (24.0%). Biases: 6.0%."
-    assert told == [by_module, "Biases: 100.0%."]
+    ] == ["By module, without biases: key (70.0%) and value (24.0%). Biases: 6.0%.", "Biases: 100.0%."]
     by_kind = measures.by_kind(cells(layers)).set_index("kind")["selected"]
     assert by_kind.to_dict() == {"bias": 6, "key": 70, "value": 24}
 
@@ -87,8 +89,7 @@ def test_undo_goes_back_step_by_step_and_reset_to_the_runs_own_region(ids: dict[
     assert expression(test) == cut and field(test, "rows").value == ""
     pressed(pressed(test, "Undo"), "Undo")
     assert expression(test) == own and not button(test, "Undo").disabled, "the keyboard is on it"
-    pressed(test, "Undo")
-    assert expression(test) == own and button(test.run(), "Undo").disabled
+    assert expression(pressed(test, "Undo")) == own and button(test.run(), "Undo").disabled
     pressed(given(test, how="parts"), RESET)
     assert expression(test) == own and field(test, "how").value == "stored"
     assert expression(pressed(test, "Undo")) == {} and not test.exception
@@ -163,8 +164,7 @@ def test_an_expression_of_many_parts_stands_in_the_address_and_a_longer_one_says
 
 
 def test_another_run_brings_its_own_region(ids: dict[str, str]) -> None:
-    test = opened("surgery", run=ids["movement"], expression='{"layers":[1]}')
-    filled(test, "Localizer", "random")
+    test = filled(opened("surgery", run=ids["movement"], expression='{"layers":[1]}'), "Localizer", "random")
     assert test.query_params["run"] == ids["random"] and expression(test) == {"run": ids["random"]}
 
 
@@ -240,8 +240,7 @@ def test_a_sample_says_its_size_and_all_examples_are_one_click_away(
     n = len(alive.logits("grafted", "test")[1])
     test = pressed(opened("surgery", run=alive.id, sample="10"), "Score this graft")
     assert counted(test) == {f"10 of {n}"} and f"10 of {n} test examples" in said(test)
-    pressed(test, f"Score all {n}")
-    assert counted(test) == {f"{n} of {n}"} and "sample" not in test.query_params
+    assert counted(pressed(test, f"Score all {n}")) == {f"{n} of {n}"} and "sample" not in test.query_params
     assert f"Score all {n}" not in labels(test)
 
 
@@ -249,8 +248,7 @@ def test_a_sample_says_its_size_and_all_examples_are_one_click_away(
 def test_a_region_is_saved_as_a_run_by_a_job(alive: Run, user_runs: Path) -> None:
     store, difference = Store(user_runs), {"difference": [{"run": alive.id}, {"layers": [0]}]}
     test = opened("surgery", run=alive.id, expression=json.dumps(difference))
-    test.text_input(key="surgery.note").input("without the first layer").run()
-    assert not said(pressed(test, SAVE), "error")
+    assert not said(pressed(test.text_input(key="surgery.note").input("without the first layer").run(), SAVE), "error")
     name = test.query_params["job"]
     assert store.note(name) == "without the first layer" and f"`{name}`" in said(test)
     assert ended(store, name).status == "finished", jobs.log_tail(store, name)
@@ -262,3 +260,63 @@ def test_a_region_is_saved_as_a_run_by_a_job(alive: Run, user_runs: Path) -> Non
     again, gone = opened("surgery", run=alive.id, job=name), opened("surgery", run=alive.id, job="no-such-run")
     assert f"`{name}`" in said(again), "the job is followed by its address, in another session too"
     assert "job" not in gone.query_params and not gone.exception
+
+
+SCORE = "Score the parts"
+
+
+@pytest.mark.nightly
+def test_parts_are_scored_on_request_and_kept(alive: Run, user_runs: Path) -> None:
+    test = opened("region", run=alive.id)
+    assert "forward passes over" in said(test) and "Not scored yet" in said(
+        opened("region", run=alive.id, view="effect")
+    )
+    before = len(charts(test))
+    assert "Alone, **layer" in said(pressed(test, SCORE)) and (user_runs / PARTS / alive.id / "cells").is_dir()
+    assert len(charts(test)) == before + 3 and SCORE not in labels(test), "parts, and two of their sub-skills"
+    assert not lacks(
+        said(opened("region", run=alive.id, condition="without", effect="accuracy")), "Without **layer", "accuracy"
+    )
+    assert len(charts(opened("region", run=alive.id, view="effect"))) == before + 3
+    assert SCORE in labels(opened("region", run=alive.id, parts="heads")) and Store(user_runs).verify(alive.id) == []
+
+
+@pytest.mark.slow
+def test_without_the_models_it_says_what_is_missing(alive: Run, user_runs: Path, lived: Path) -> None:
+    record = user_runs / alive.id / "run.json"
+    record.write_text(record.read_text().replace(str(lived / "base"), "/nowhere/base"))
+    assert "/nowhere/base" in said(pressed(opened("region", run=alive.id), SCORE)) and not (user_runs / PARTS).exists()
+
+
+@pytest.mark.slow
+def test_subskills_are_shown_with_the_link_that_grafts_one_alone(alive: Run, user_runs: Path) -> None:
+    assert "Sub-skills" not in said(opened("region", run=alive.id))
+    store_parts(
+        Store(user_runs), alive, stored_predictions(names=alive.labels), grouping="cells", split="test", draws=DRAWS,
+        seed=0, seconds=1.0,
+    )  # fmt: skip
+    test = opened("region", run=alive.id, subskill="2")
+    assert not lacks(said(test), "**2 sub-skills** beyond a random region's", "are falls and left out")
+    (query,) = [query for label, query in links(test).items() if "sub-skill" in label]
+    assert not lacks(query, f"run={alive.id}", "intersection") and len(test.table) >= 2
+
+
+@pytest.mark.slow
+def test_other_regions_are_shown_once_they_are_stored_and_the_command_before(alive: Run, user_runs: Path) -> None:
+    assert f"python -m skillviz regions {alive.id} --find minimal" in said(opened("region", run=alive.id), "code")
+    flat, ids = alive.region().flat(), alive.predictions().query("state == 'grafted' and split == 'test'")
+    logits = np.stack([score_matrix(ids, alive.labels)] * 2)
+    rows = [
+        region_rows(kind, 1, len(entries), [(SEARCHED, 0), (CONTROL, 1)], logits, ids["example_id"].tolist(),
+                    ids["label"].to_numpy(), alive.labels)
+        for kind, entries in ((MINIMAL, flat[:5]), (DISJOINT, flat))
+    ]  # fmt: skip
+    store_parts(
+        Store(user_runs), alive, pd.concat(rows), grouping=REGIONS, split="test", draws=1, seed=0, seconds=1.0,
+        entries={"minimal 1": flat[:5], "disjoint 1": flat},
+        facts={"minimal 1": {"loss": 0.5, "loss_kept": 0.4}, "disjoint 1": {"seconds": 1.0}},
+    )  # fmt: skip
+    for view in ("density", MINIMAL, "roles"):
+        shown = opened("region", run=alive.id, view=view)
+        assert "of the region suffices" in said(shown), view
+    assert said(shown, "code") == f"python -m skillviz regions {alive.id} --find adversarial" and len(shown.table) >= 2

@@ -36,7 +36,6 @@ from skillviz.ui.pages.tour.questions import (
     share_recovered,
     without_region,
 )
-from skillviz.ui.pages.tour.steps import NULL, OTHERS, RIVALS, OpeningRun, options
 from skillviz.ui.pages.tour.tour_page import CONTROLS, STEPS
 from skillviz.ui.presenter import UNDER
 from tests.fake_run import fake_run
@@ -50,7 +49,6 @@ LAST = len(STEPS)
 EVERY = range(1, LAST + 1)
 HIDDEN = 7
 """The number of the step on a hidden skill."""
-CONTROL = dict(zip(EVERY, CONTROLS, strict=False))
 RIGHT = {1: "finetuned", 4: "less", 5: "grafted", 6: "grafted"}  # on the stand-in run, from its stored intervals
 
 
@@ -76,7 +74,7 @@ def test_every_step_has_a_short_text_a_control_a_figure_and_a_question(step: int
     assert {figures} <= explained(test) <= {figures, 0} and len([c for c in charts(test) if c.proto.alt]) == figures
     assert [one.value for one in test.radio] == [None] and "answer:" not in said(test)
     assert test.query_params.get("step", "1") == str(step) and not test.error and not test.warning
-    assert CONTROL[step] not in test.query_params, "it stands at its beginning"
+    assert dict(zip(EVERY, CONTROLS, strict=False))[step] not in test.query_params, "it stands at its beginning"
 
 
 @pytest.mark.nightly
@@ -153,8 +151,7 @@ def test_what_was_found_comes_with_the_answer(skilled: Run) -> None:
     test.selectbox[0].set_value("random 3×").run()
     assert link(test)["tour.around"] == "random 3×" and not test.exception and test.radio[0].label
     assert test.selectbox[0].set_value("random 1×").run().radio[0].label == before
-    pressed(test, "Reveal")
-    assert "true among" in figure(test)[0] and "Kept out of the true region" in said(test)
+    assert "true among" in figure(pressed(test, "Reveal"))[0] and "Kept out of the true region" in said(test)
 
 
 def test_answers_stay_while_the_reader_goes_on_and_back(skilled: Run) -> None:
@@ -162,8 +159,7 @@ def test_answers_stay_while_the_reader_goes_on_and_back(skilled: Run) -> None:
     assert [button(test, label).disabled for label in ("Back", "Next")] == [True, False]
     pressed(answered(test, "finetuned"), "Next")
     assert told(test) == f"Step 2 of {LAST} · 1 of 1 answer right" and test.radio[0].value is None
-    pressed(test, "Back")
-    assert test.radio[0].value == "finetuned" and "**Right.**" in said(test)
+    assert pressed(test, "Back").radio[0].value == "finetuned" and "**Right.**" in said(test)
     unchecked = test.radio[0].set_value("pretrained").run()
     assert "**Right.**" not in said(unchecked), "what is not checked yet is not judged"
     assert button(opened("tour", step=LAST), "Next").disabled
@@ -230,11 +226,10 @@ def test_it_shows_the_opening_run_whatever_run_is_chosen(skilled: Run) -> None:
 def test_the_complement_the_null_and_the_rivals_are_one_choice_away(skilled: Run) -> None:
     test = opened("tour", step=4)
     offered = test.selectbox[0].options
-    assert offered[:4] == ["the whole region", "everything but the region", *list(RIVALS.values())[::2]]
-    assert OTHERS[NULL] not in offered, "the stand-in has no null"
+    assert offered[:4] == ["the whole region", "everything but the region", *list(steps.RIVALS.values())[::2]]
+    assert steps.OTHERS[steps.NULL] not in offered, "the stand-in has no null"
     whole = metrics(test)
-    test.selectbox[0].select("rest").run()
-    assert metrics(test) != whole and "everything but the region" in said(test)
+    assert metrics(test.selectbox[0].select("rest").run()) != whole and "everything but the region" in said(test)
     text = said(pressed(test, "Reveal"))
     assert re.search(r"It recovers .* not the only place|no clear gain is left", text)
     assert not lacks(text, "Beyond the null: not measured.", "top movement")
@@ -270,17 +265,14 @@ def test_every_live_control_asks_the_models(alive: Run) -> None:
     test = opened("tour")
     first = test.text_area[0].value
     assert len(charts(test)) == 1 and "Stored scores" in said(test)
-    pressed(test, "Another example")
-    assert test.text_area[0].value != first and "Stored scores" in said(test)
-    test.text_area[0].input("the film was fine").run()
-    assert "Computed live." in said(test) and not test.warning
+    assert pressed(test, "Another example").text_area[0].value != first and "Stored scores" in said(test)
+    assert "Computed live." in said(test.text_area[0].input("the film was fine").run()) and not test.warning
     assert re.search(r"Pre-trained \*\*[^*]+\*\* \([\d.]+%\); fine-tuned \*\*[^*]+\*\*", said(test))
     stored = sorted(int(size) for size in alive.curve()["size"].unique())
-    between = next(size for size in options(stored, True) if size not in stored)
+    between = next(size for size in steps.options(stored, True) if size not in stored)
     for step, kind, value in (("3", "select_slider", between), ("4", "selectbox", "attention")):
         test.query_params["step"] = step
-        test.run().get(kind)[0].set_value(value).run()
-        assert "Computed live" in said(test) and not test.warning, step
+        assert "Computed live" in said(test.run().get(kind)[0].set_value(value).run()) and not test.warning, step
     assert re.search(r"[\d,]+ of [\d,]+ parameters", said(test))
 
 
@@ -306,8 +298,7 @@ def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(alive: Run, 
     test = answered(opened("tour", step=LAST), "all")
     assert not lacks(said(test), "Your guess is kept", "Continue with the run of this tour")
     assert told(test) == f"Step {LAST} of {LAST}"
-    pressed(test, "Find a region")
-    name = link(test)["tour.job"]
+    name = link(pressed(test, "Find a region"))["tour.job"]
     assert f"`{name}`" in said(test) and not test.warning
     job = ended(store, name)
     assert (job.status, job.spec.base, job.spec.nulls) == ("finished", alive.spec.base, "none"), job.error
@@ -330,14 +321,12 @@ def test_a_pair_that_is_gone_is_refused_with_a_sentence(skilled: Run) -> None:
 
 SENTENCE = re.compile(r"[.?!:]\W*(?= [A-Z*]|$)")
 TOLD_OF_NULL = "The null is stored."
-TASK = TaskNote(name="t", labels=("a", "b"))
 LABELS = np.arange(200) % 2
-LOGITS = np.eye(2)[LABELS] * 2.0
 
 
 @pytest.mark.parametrize("number", range(len(STEPS)))
 def test_a_step_says_at_most_four_short_sentences(number: int, skilled: Run) -> None:
-    sentences = [part for part in SENTENCE.split(STEPS[number].says(OpeningRun(skilled))) if part.strip(" *")]
+    sentences = [part for part in SENTENCE.split(STEPS[number].says(steps.OpeningRun(skilled))) if part.strip(" *")]
     assert 2 <= len(sentences) <= 5, sentences  # the live control adds one
     assert max(len(sentence.split()) for sentence in sentences) <= 32, sentences
     assert {*STEPS[number].words} <= {*GLOSSARY}
@@ -348,7 +337,7 @@ def test_there_are_eight_steps_at_most() -> None:
 
 
 def test_the_captions_have_the_runs_numbers(skilled: Run) -> None:
-    opening = OpeningRun(skilled)
+    opening = steps.OpeningRun(skilled)
     assert opening.other is not None and f"{opening.other.scores.n:,} sentences" in steps.text_other(opening.other)
     dropped = [steps.text_other(opening.other.model_copy(update={"dropped": count})) for count in (None, 4)]
     assert ["left out" in text for text in dropped] == [False, True] and "4 left out" in dropped[1]
@@ -358,7 +347,7 @@ def test_the_captions_have_the_runs_numbers(skilled: Run) -> None:
 
 def wrong(share: float, *more: int) -> np.ndarray:
     """Return logits that are wrong on the first examples, this share of them, and on these."""
-    found = LOGITS.copy()
+    found = np.eye(2)[LABELS] * 2.0
     found[[*range(round(share * len(found))), *more]] *= -1
     return found
 
@@ -372,7 +361,7 @@ def wrong(share: float, *more: int) -> np.ndarray:
     ids=["gained", "lost", "equal", "a difference of one example"],
 )  # fmt: skip
 def test_who_is_right_more_often(before: np.ndarray, after: np.ndarray, answer: str) -> None:
-    found = more_often(before, after, LABELS, TASK)
+    found = more_often(before, after, LABELS, TaskNote(name="t", labels=("a", "b")))
     assert found.answer == answer and answer in found.choices and "200 test sentences" in found.asks
 
 

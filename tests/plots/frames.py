@@ -199,8 +199,7 @@ def subskill_loadings() -> pd.DataFrame:
 
 def comparisons(rows: int) -> pd.DataFrame:
     """Return differences of slices or parts, with a control."""
-    generator = np.random.default_rng(8)
-    value = np.sort(generator.normal(0, 0.05, rows))
+    value = np.sort(np.random.default_rng(8).normal(0, 0.05, rows))
     names = [f"layer {n}, value" for n in range(rows)]
     ends = {"low": value - 0.04, "high": value + 0.05, "control": value / 3}
     return pd.DataFrame({"name": names, "value": value, **ends, "n": 40, "order": range(rows)})
@@ -208,8 +207,7 @@ def comparisons(rows: int) -> pd.DataFrame:
 
 def checkpoints() -> pd.DataFrame:
     """Return the table `checkpoints` of one fine-tuning; some rows have no interval."""
-    table = FAKE_TABLES["checkpoints"](["sst2_sentences"], np.random.default_rng(0))
-    return check(table, "checkpoints")
+    return check(FAKE_TABLES["checkpoints"](["sst2_sentences"], np.random.default_rng(0)), "checkpoints")
 
 
 def risks() -> pd.DataFrame:

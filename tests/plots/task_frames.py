@@ -7,7 +7,6 @@ import pandas as pd
 
 from skillviz.plots.tasks import PURIFIED, SINGLE, UNION_OF
 from tests.studies import fake_tables
-from tests.studies.fake_tables import with_ends
 
 TASKS = fake_tables.TASKS
 REAL = ("ag_news", "cr", "mnli", "mpqa", "mr", "mrpc", "qnli", "qqp", "rte", "snli", "sst2_sentences", "subj", "trec")
@@ -51,4 +50,4 @@ def union() -> pd.DataFrame:
     """Return a union of the first two tasks, scored on every task; the last task's gain is undefined."""
     values = {UNION_OF: (0.8, 0.8, 0.2, np.nan), PURIFIED: (0.9, 0.9, 0.2, 0.2), SINGLE: (0.75,) * 4}
     rows = [{"task": t, "what": what, "value": of[n]} for n, t in enumerate(TASKS) for what, of in values.items()]
-    return with_ends(rows, 0.1)
+    return fake_tables.with_ends(rows, 0.1)

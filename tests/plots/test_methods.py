@@ -1,4 +1,5 @@
-"""Tests of methods against touched parameters: positions on the log axis, separate marks, differences around zero."""
+"""Tests of the figures of studies: methods against touched parameters, the constants of a search, and published values
+beside measured ones."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ import pandas as pd
 import pytest
 
 from skillviz.plots.methods import FEW, STYLES, against_touched, method_style, rivals
+from skillviz.plots.paper import SAYS, beside, comparisons
+from skillviz.plots.sensitivity import FREE, SIZED, by_setting
 from skillviz.plots.theme import GROUND
 from tests.plots import study_frames as frames
-from tests.plots.facts import Between, Holding, Of, facts
+from tests.plots.facts import Between, Holding, Of, facts, read
 from tests.plots.test_theme import contrast
 
 BITFIT = frames.points().query("method == 'bitfit' and metric == 'accuracy'").iloc[0]
@@ -122,3 +125,147 @@ def test_many_methods_of_one_size_stay_nearer_to_it_than_to_the_next() -> None:
     for trace in against_touched(pd.DataFrame(points)).data:
         small, large = sorted(trace.x)
         assert max(small / 0.1, 0.1 / small) < 3**0.5 > max(large / 0.3, 0.3 / large)
+
+
+TWO = ["SST-2", "QNLI to MNLI (0/1)"]
+CLAIM = frames.claim()
+
+
+def ours(less: float) -> pd.DataFrame:
+    """Return the published rows with a debiased value of our graft on SST-2, so much below."""
+    rows = frames.published()
+    own = (rows["source"] == "here") & (rows["method"] == "graft") & (rows["task"] == "SST-2")
+    return rows.assign(debiased=(rows["value"] - less).where(own))
+
+
+test_beside_the_paper_there_are = facts(
+    {
+        "hollow marks of published values and filled ones of ours": (
+            lambda: beside(frames.published(), [*TWO, "AGNews"]),
+            {
+                "graft, here/marker.symbol": "diamond", "graft, published/marker.symbol": "diamond-open",
+                "fine-tuned, here/marker.symbol": "circle", "fine-tuned, published/marker.symbol": "circle-open",
+                "data.*.type": ["scatter"] * 4,
+            },
+        ),
+        "the tasks in the order that was asked for": (
+            lambda: beside(frames.published(), ["AGNews", "SST-2"]),
+            {"layout.yaxis.ticktext": ["AGNews", "SST-2"], "graft, here/x": [Between(0, 100)]},
+        ),
+        "words for a published bracket, for its absence and for our interval": (
+            lambda: beside(frames.published(), TWO),
+            {
+                "graft, published/hovertext.0": Holding("standard deviation"),
+                "graft, published/hovertext.1": Holding("no deviation is printed"),
+                "graft, here/hovertext.0": Holding("95%"),
+            },
+        ),
+        "shares on an axis that ends where they do": (
+            lambda: beside(frames.published().assign(low=0.0, high=1.0), ["SST-2"]), {"layout.xaxis.range": [0, 100]}
+        ),
+        "no strokes without a debiased value": (
+            lambda: beside(frames.published(), ["SST-2"]), {"data.*.type": ["scatter"] * 4}
+        ),
+        "our plug-in calibration error and a stroke where its interval stands": (
+            lambda: beside(ours(0.01), ["SST-2"]),
+            {"graft, here/hovertext.0": Holding("plug-in")},
+        ),
+        "the comparisons of a claim in their order": (
+            lambda: comparisons(CLAIM, "points", (0.0,)),
+            {
+                "layout.yaxis.ticktext": CLAIM["where"].tolist(), "data.*.name": list(SAYS),
+                "data.*.marker.symbol": list(SAYS.values()), "data.*.marker.color": Of(lambda of: len(set(of)), 1),
+            },
+        ),
+        "the limit of a claim in its unit and in sight": (
+            lambda: comparisons(CLAIM, "percent", (0.95,)),
+            {
+                "layout.shapes.*.x0": [pytest.approx(95)], "layout.xaxis.range.0": Between(-np.inf, 95),
+                "layout.xaxis.range.1": Between(95, np.inf),
+            },
+        ),
+        "both limits of a claim": (
+            lambda: comparisons(CLAIM, "points", (-0.03, 0.03)), {"layout.shapes.*.type": ["line", "line"]}
+        ),
+        "a calibration error within its interval": (
+            lambda: comparisons(CLAIM.assign(debiased=[0.045, *[np.nan] * (len(CLAIM) - 1)]), "points", (0.0,)),
+            {"data.0.x.0": pytest.approx(4.5), "data.0.error_x.array.0": pytest.approx(2.5)},
+        ),
+    }
+)  # fmt: skip
+
+
+def test_every_verdict_has_its_mark() -> None:
+    assert len(set(SAYS.values())) == len(SAYS)
+
+
+def test_marks_of_a_task_do_not_hide_each_other() -> None:
+    (heights,) = read(beside(frames.published(), ["SST-2"]), "data.*.y")
+    assert len({round(float(y), 6) for (y,) in heights}) == 4 and np.abs(heights).max() < 0.5
+    (counts,) = read(beside(frames.published(), ["AGNews", "SST-2"]), "data.*.x")
+    assert [len(x) for x in counts] == [1, 2, 1, 2]
+
+
+def test_the_stroke_of_a_debiased_error_stands_beside_its_mark() -> None:
+    marks = {t.marker.symbol: (t.x[0], t.y, t.hovertext[0]) for t in beside(ours(0.01), ["SST-2"]).data}
+    (x, y, _), stroke = marks["diamond"], marks["line-ns-open"]
+    assert stroke == (pytest.approx(x - 1), y, Holding("debiased"))
+
+
+ROW = 100 * frames.settings().query("metric == 'size'")[["value", "high"]].iloc[0]
+SERIES = [
+    "25 steps, bias 5", "100 steps, bias 5", "25 steps, bias 10", "100 steps, bias 10",
+    "25 steps, batch 32", "100 steps, batch 32", "25 steps, batch 128", "100 steps, batch 128",
+]  # fmt: skip
+
+test_settings_have = facts(
+    {
+        "rates first, and searches told their size beside them": (
+            lambda: by_setting(frames.settings()),
+            {
+                "layout.xaxis.ticktext": [
+                    "10<sup>6</sup>", "10<sup>7</sup>", "10<sup>8</sup>", "stagewise", "learned,<br>ranked"
+                ],
+                "layout.shapes.*.x0": [2.5],
+            },
+        ),
+        "a series a choice of constants, with lines of the learned mask's": (
+            lambda: by_setting(frames.settings()),
+            {
+                "data.*.name": SERIES, f"{SERIES[0]}/mode": "lines+markers", f"{SERIES[4]}/mode": "markers",
+                f"{SERIES[0]}/x": [Between(n - 0.4, n + 0.4) for n in range(3)],
+                f"{SERIES[4]}/x": [Between(n - 0.4, n + 0.4) for n in (4, 3)],
+            },
+        ),
+        "sizes on a log axis, with their ends": (
+            lambda: by_setting(frames.settings()),
+            {
+                "data.0.y.0": pytest.approx(ROW["value"]),
+                "data.0.error_y.array.0": pytest.approx(ROW["high"] - ROW["value"]), "layout.yaxis.type": "log",
+                "layout.yaxis.range.0": Between(-np.inf, np.log10(ROW["value"])),
+                "layout.yaxis.range.1": Between(np.log10(ROW["value"]), np.inf),
+                "data.0.hovertext.0": Holding("0.016%", "rate 10<sup>6</sup>"),
+            },
+        ),
+        "scores on an axis of percent": (
+            lambda: by_setting(frames.settings(), "accuracy"),
+            {"layout.yaxis.type": None, "layout.yaxis.title.text": "accuracy, %"},
+        ),
+        "no line between searches that are all told their size": (
+            lambda: by_setting(frames.settings().query("localizer != 'learned'"), "accuracy"),
+            {"layout.shapes": [], "data.*.name": SERIES[4:]},
+        ),
+    }
+)  # fmt: skip
+
+
+def test_marks_of_one_place_stand_apart_and_every_series_has_its_look() -> None:
+    traces = by_setting(frames.settings()).data
+    at = np.array([trace.x[0] for trace in traces[:4]])
+    assert len(set(at)) == 4 and (np.abs(at) < 0.4).all()
+    assert len({(t.line.color, t.marker.symbol) for t in traces}) == len(traces)
+
+
+@pytest.mark.parametrize("color", [*FREE, *SIZED])
+def test_colours_are_seen_on_both_grounds(color: str) -> None:
+    assert min(contrast(color, ground) for ground in GROUND.values()) >= 3

@@ -1,4 +1,5 @@
-"""Tests of the sparsity figure: sizes are exact, and labels of level lines do not overlap."""
+"""Tests of the figures of sizes: sizes are exact, labels of level lines do not overlap; and of a series of checkpoints:
+lines by quantity, steps on a log axis, intervals, chance of an overlap."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ import plotly.graph_objects as go
 import pytest
 
 from skillviz.analysis.size_curve import by_size
+from skillviz.plots.checkpoints import PANELS, STEP, along_training, rows_of
 from skillviz.plots.references import AXIS_PIXELS, LABEL_PIXELS, LEAST_PLOT, NAME_PIXELS
 from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import frames
-from tests.plots.facts import Between, Holding, Of, facts
-from tests.plots.frames import rows
+from tests.plots.facts import Between, Holding, Of, facts, read
 
 LOOKS = {"name": "title", "line.color": "color", "line.dash": "dash", "marker.symbol": "symbol"}
 
@@ -29,7 +30,7 @@ def drawn(curve: pd.DataFrame, metric: str = "accuracy", **more: Any) -> go.Figu
 
 def several(*marks: tuple[float, str, int], half: float) -> pd.DataFrame:
     """Return a curve of these values, localizers and sizes, with intervals of `half` on either side."""
-    curve = pd.concat([rows([value], name, size=size) for value, name, size in marks])
+    curve = pd.concat([frames.rows([value], name, size=size) for value, name, size in marks])
     return curve.assign(low=curve["value"] - half, high=curve["value"] + half)
 
 
@@ -59,7 +60,7 @@ def off(name: str) -> Callable[[list[float]], float]:
 test_by_size_there_is = facts(
     {
         "a value in percent on a log axis of percent": (
-            lambda: drawn(rows([0.8])),
+            lambda: drawn(frames.rows([0.8])),
             {
                 "data.*.y": [[80.0]], "data.0.x": pytest.approx([0.1]), "data.0.error_y.array": pytest.approx([10]),
                 "data.0.error_y.arrayminus": pytest.approx([10]), "layout.xaxis.type": "log",
@@ -86,20 +87,20 @@ test_by_size_there_is = facts(
             {f"{LOCALIZERS[name].title}/x": Of(off(name), Between(-1, 0.07)) for name in ("learned", *frames.LEVELS)},
         ),
         "no interval that is missing": (
-            lambda: drawn(rows([0.8]).assign(low=np.nan, high=np.nan)),
+            lambda: drawn(frames.rows([0.8]).assign(low=np.nan, high=np.nan)),
             {
                 "data.*.error_y.array.0": [pytest.approx(np.nan, nan_ok=True)],
                 "data.0.hovertext.0": Holding("no interval"),
             },
         ),
         "no axis past what can be": (
-            lambda: drawn(rows([0.95]).assign(low=0.0, high=1.0)), {"layout.yaxis.range": [0, 100]}
+            lambda: drawn(frames.rows([0.95]).assign(low=0.0, high=1.0)), {"layout.yaxis.range": [0, 100]}
         ),
         "no level that is missing": (
             lambda: drawn(frames.curve(), references={"majority": float("nan")}), {"layout.annotations": []}
         ),
         "an axis down to every level but a floor": (
-            lambda: drawn(rows([0.9]), references={"pretrained": 0.3}),
+            lambda: drawn(frames.rows([0.9]), references={"pretrained": 0.3}),
             {"layout.yaxis.range.0": Between(-np.inf, 30), "layout.shapes.*.y0": [pytest.approx(30)]},
         ),
         "NLL in its unit": (
@@ -128,7 +129,7 @@ test_by_size_there_is = facts(
 
 @pytest.mark.parametrize("size", [1, 3, 30, 106, 199, 350, 700, 99_000])
 def test_a_single_size_has_ticks_beside_it(size: int) -> None:
-    axis = drawn(rows([0.8], size=size)).layout.xaxis
+    axis = drawn(frames.rows([0.8], size=size)).layout.xaxis
     low, high = (10**end for end in axis.range)
     assert [t for t in axis.tickvals if not low <= t <= high] == []
     assert len(axis.tickvals) >= 2 and len(set(axis.ticktext)) == len(axis.ticktext)
@@ -216,3 +217,54 @@ def test_the_words_of_the_crossing_cover_no_line(share: float) -> None:
     (mark,), (line,) = (a for a in figure.layout.annotations if a.name == "crossing"), figure.data
     here, (bottom, top) = float(np.interp(mark.x, np.log10(line.x), line.y)), figure.layout.yaxis.range
     assert min(abs(mark.y - here), mark.y - 50, top - mark.y) > 0.08 * (top - bottom)
+
+
+STEPS = [50, 100, 200, 400, 800]
+MODELS, SEARCHES = ("fine-tuned", "graft, stagewise", "graft, top movement"), ("stagewise", "top movement")
+LINES = {
+    "score": {"pre-trained", *MODELS}, "calibration": set(MODELS), "needed": set(SEARCHES),
+    "shared": {*SEARCHES, "by chance"}, "alike": {"stagewise", "by chance"}, "held": set(SEARCHES),
+}  # fmt: skip
+
+test_along_fine_tuning_there_is = facts(
+    {
+        "a mark at its step with its interval": (
+            lambda: along_training(frames.checkpoints(), "score"),
+            {
+                "fine-tuned/y": pytest.approx([66, 71, 76, 81, 86]), "fine-tuned/error_y.array": pytest.approx([2] * 5),
+                "fine-tuned/x": pytest.approx(STEPS, rel=0.06),
+            },
+        ),
+        "a calibration error at its debiased value": (
+            lambda: along_training(frames.checkpoints(), "calibration"), {"fine-tuned/y.0": pytest.approx(2)}
+        ),
+    }
+    | {
+        f"an axis with its unit for {panel}": (
+            lambda panel=panel: along_training(frames.checkpoints(), panel),
+            {
+                "layout.xaxis.title.text": STEP, "layout.yaxis.title.text": Holding("%"),
+                "layout.xaxis.type": "log", "layout.xaxis.tickvals": STEPS,
+            },
+        )
+        for panel in PANELS
+    }
+)  # fmt: skip
+
+
+def test_each_panel_has_its_lines() -> None:
+    figures = {panel: along_training(frames.checkpoints(), panel) for panel in PANELS}
+    assert {panel: {trace.name for trace in figure.data} for panel, figure in figures.items()} == LINES
+
+
+def test_a_single_search_is_drawn_as_the_graft() -> None:
+    every, one = frames.checkpoints(), frames.checkpoints().query("localizer != 'movement'")
+    colors = [read(along_training(frame, "score"), "graft, stagewise/line.color") for frame in (every, one)]
+    assert colors[0] != colors[1]
+
+
+def test_a_size_that_no_graft_reached_has_no_mark() -> None:
+    frame = frames.checkpoints()
+    missing = frame.assign(value=frame["value"].where((frame["what"] != "needed") | (frame["step"] > 50)))
+    assert set(rows_of(missing, "needed")["step"]) == set(STEPS[1:])
+    assert [len(trace.x) for trace in along_training(missing, "needed").data] == [4] * len(SEARCHES)

@@ -1,4 +1,5 @@
-"""Tests of the texts on cells and marks of the figures about several tasks."""
+"""Tests of the figures about several tasks: texts on cells and marks, the panels, lines and levels of stages; and of
+sub-skills: every matrix has its line, every part its share in print."""
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots import tasks
+from skillviz.plots import continual, tasks
 from skillviz.plots.cells import CIVIDIS, blended, broken, contrast
+from skillviz.plots.subskills import loading_map, stability_by_count
+from tests.plots import frames as run_frames
 from tests.plots import task_frames as frames
 from tests.plots.every_figure import draw
-from tests.plots.facts import Holding, Of, facts
+from tests.plots.facts import Holding, Of, facts, read
 from tests.refused import refused
 
 ONE, TWO = frames.TASKS[:2]
@@ -145,6 +148,75 @@ def test_gains_are_bold_where_the_region_was_made_for_the_task() -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_number_can_be_read_on_its_colour(theme: str) -> None:
     cells, numbers = tasks.gain_of_regions(frames.gain(), theme=theme).data
-    shares = np.clip(np.asarray(cells.z).ravel() / 100, 0, 1)
-    for share, ink in zip(shares, numbers.textfont.color, strict=True):
+    for share, ink in zip(np.clip(np.asarray(cells.z).ravel() / 100, 0, 1), numbers.textfont.color, strict=True):
         assert contrast(ink, blended(CIVIDIS, float(share))) >= 4.5
+
+
+ORDER = list(frames.TASKS[:3])
+
+test_levels_are = facts(
+    {
+        "a model of its own and the pre-trained one": (
+            lambda: continual.by_stage(frames.stages(), start={ORDER[0]: 0.5}),
+            {
+                f"{continual.ALONE}/*.xaxis": ["x", "x2", "x3"], f"{continual.ALONE}/0.y": [90, 90],
+                f"{continual.PRETRAINED}/*.y": [[50, 50]],
+            },
+        ),
+        "none in a study of one mode": (
+            lambda: continual.by_stage(frames.stages().query("mode == 'grafting'")),
+            {"data.*.legendgroup": Of(set, {"grafting"})},
+        ),
+    }
+)  # fmt: skip
+
+
+def test_a_panel_a_task_in_the_order_of_learning() -> None:
+    titles = [note.text for note in draw("by_stage").layout.annotations if note.text[:1].isdigit()]
+    assert titles == [f"{number}. {broken(task)}" for number, task in enumerate(ORDER, start=1)]
+    assert continual.order_of(frames.stages()) == ORDER
+
+
+def test_each_line_begins_with_its_task_s_own_stage_and_is_named_in_the_last_panel() -> None:
+    figure = continual.by_stage(frames.stages(), start={ORDER[0]: 0.5})
+    naive = [trace for trace in figure.data if trace.legendgroup == "naive"]
+    assert [len(trace.x) for trace in naive] == [3, 2, 1] and list(naive[0].y) == pytest.approx([90, 82, 74])
+    assert naive[0].error_y.array[0] == pytest.approx(2) and naive[0].line.dash != "solid"
+    names = [note.text.replace("<br>", " ") for note in figure.layout.annotations if note.name == "line"]
+    assert names == [t.name for t in figure.data if t.xaxis == "x3"] and not figure.layout.showlegend
+    alone, pretrained = read(figure, f"{continual.ALONE}/0.line.dash", f"{continual.PRETRAINED}/line.dash")
+    assert alone != pretrained
+
+
+def test_lines_and_levels_of_a_calibration_error_stand_at_its_debiased_value() -> None:
+    figure = continual.by_stage(frames.stages().assign(metric="ece", debiased=0.02), "ece")
+    lines = {trace.name: set(trace.y) for trace in figure.data if trace.name != continual.PRETRAINED}
+    assert lines == dict.fromkeys(lines, {2.0}) and continual.ALONE in lines
+    said = [str(trace.hovertext or trace.hovertemplate) for trace in figure.data]
+    assert [hover for hover in said if "2.0% ECE<br>95%: " not in hover] == []
+
+
+OWN = run_frames.subskill_stability().query("draw == 0")
+
+test_subskills_have = facts(
+    {
+        "a line of the region, on top, and of each draw, with intervals": (
+            lambda: stability_by_count(run_frames.subskill_stability()),
+            {
+                "data.*.name": ["random control 2", "random control 1", "region"], "region/x": [2, 3, 4],
+                "region/y": pytest.approx(OWN["value"].tolist()),
+                "region/error_y.arrayminus": pytest.approx((OWN["value"] - OWN["low"]).tolist()),
+                "layout.xaxis.title.text": "sub-skills, number", "layout.yaxis.title.text": Holding("cosine"),
+            },
+        ),
+        "their shares in cells, printed from half a percent": (
+            lambda: loading_map(run_frames.subskill_loadings()),
+            {
+                "data.0.z": pytest.approx(np.array([[60, 0.4], [40, 10], [0, 89.6], [0, 0]])),
+                "data.1.text": ["60%", "40%", "10%", "90%"],
+                "layout.yaxis.ticktext": [f"layer {n}, value" for n in range(4)],
+                "layout.yaxis.title.text": "part", "layout.xaxis.title.text": "sub-skill",
+            },
+        ),
+    }
+)  # fmt: skip

@@ -1,16 +1,37 @@
-"""Tests that marks are distinct: contrast on both backgrounds, different hues, and a second cue besides color."""
+"""Tests that marks are distinct: contrast on both backgrounds, different hues, a second cue besides color, also in grey
+and in the dark theme."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import combinations, product
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, cycle, product
+from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 
 from skillviz.plots import theme
-from skillviz.plots.theme import BAR, GROUND, INK, LOCALIZERS, MODULE_KINDS, SOFT_INK, STATES, spare_style
-from tests.plots.facts import Between, facts
+from skillviz.plots.restyle import enlarged, with_dark_marks
+from skillviz.plots.theme import (
+    BAR,
+    GROUND,
+    INK,
+    LOCALIZERS,
+    MODULE_KINDS,
+    SOFT_INK,
+    STATES,
+    dark_mark,
+    marks,
+    spare_style,
+    template,
+)
+from tests.plots.every_figure import NAMES, draw
+from tests.plots.facts import Between, Of, facts
 
 TABLES = {"states": STATES, "localizers": LOCALIZERS, "kinds": MODULE_KINDS}
 ALL = [(t, n, s) for t, table in TABLES.items() for n, s in table.items()]
@@ -97,8 +118,7 @@ def test_localizers_and_states_have_hues_of_their_own(seen: Callable[[str], str]
     main = [seen(STATES[n].color) for n in ("pretrained", "grafted", "finetuned")]
     hues = [seen(s.color) for s in LOCALIZERS.values()]
     assert nearest(hues) > 20 and nearest(hues, main) > 20, f"{free_color()} is free"
-    assert nearest(main) > apart
-    assert nearest([style.color for style in STATES.values()]) > 20
+    assert nearest(main) > apart and nearest([style.color for style in STATES.values()]) > 20
 
 
 def test_the_three_states_look_as_designed() -> None:
@@ -156,3 +176,191 @@ def test_a_localizer_with_other_settings_keeps_its_colour() -> None:
     kin, symbols = theme.localizer_style("learned-ranked", "batch size 1024"), {s.symbol for s in LOCALIZERS.values()}
     assert (kin.color, kin.title) == (LOCALIZERS["learned-ranked"].color, "learned, ranked (batch size 1024)")
     assert kin.symbol not in symbols
+
+
+STEP = 10.0  # CIE L*, from 0 (black) to 100 (white): a tenth of the range is visible on paper
+LARGER = 1.5  # this ratio of sizes is visible
+
+
+@dataclass(frozen=True)
+class Look:
+    """The appearance of a mark: its color on the background, and its features without color."""
+
+    trace: int
+    color: str
+    shape: tuple[object, ...]
+    size: float
+
+    def is_mistaken_for(self, other: Look) -> bool:
+        """Return whether only color separates the two marks."""
+        larger = max(self.size, other.size) >= LARGER * min(self.size, other.size)
+        near = abs(lab(self.color)[0] - lab(other.color)[0]) < STEP
+        return self.color != other.color and near and not larger and self.shape == other.shape
+
+
+def parts(color: str) -> list[float]:
+    """Return red, green, blue and opacity of a color, from 0 to 255 and from 0 to 1."""
+    if color.startswith("#"):
+        return [*(int(color[i : i + 2], 16) for i in (1, 3, 5)), 1.0]
+    return [*map(float, re.findall(r"[\d.]+", color)), 1.0][:4]
+
+
+def blended(color: str, opacity: float, ground: str) -> str:
+    """Return a translucent color on the background."""
+    *mark, alpha = parts(color)
+    through = opacity * alpha
+    mixed = (through * c + (1 - through) * g for c, g in zip(mark, parts(ground), strict=False))
+    return "#" + "".join(f"{round(channel):02X}" for channel in mixed)
+
+
+def looks(figure: go.Figure, ground: str) -> dict[tuple[str, str], set[Look]]:
+    """Return the marks of each panel. Bars of one trace differ by position, and cells of a map by their numbers."""
+    panels = defaultdict(set)
+    for number, trace in ((n, t) for n, t in enumerate(figure.data) if t.type in SHAPES):
+        panels[trace.xaxis or "x", trace.yaxis or "y"] |= SHAPES[trace.type](number, trace, ground)
+    return panels
+
+
+def of_scatter(number: int, trace: go.Scatter, ground: str) -> set[Look]:
+    mode, through = trace.mode or "lines", trace.opacity if trace.opacity is not None else 1.0
+    dash = (trace.line.dash or "solid") if "lines" in mode else ""
+    if "markers" not in mode:
+        color = trace.line.color
+        return {Look(number, blended(color, through, ground), (dash, ""), 1.0)} if "lines" in mode and color else set()
+    each = [[v] if isinstance(v, str | int | float) or v is None else list(v)
+            for v in (trace.marker.color, trace.marker.symbol, trace.marker.size, trace.marker.opacity)]  # fmt: skip
+    rows = list(zip(range(max(map(len, each))), *map(cycle, each), strict=False))
+    return {
+        Look(number, blended(c, through * (1.0 if o is None else o), ground), (dash, s or "circle"), float(size or 6))
+        for _, c, s, size, o in rows
+        if isinstance(c, str)
+    }
+
+
+def of_bars(number: int, trace: go.Bar, ground: str) -> set[Look]:
+    color, pattern = trace.marker.color, trace.marker.pattern.shape or ""
+    through = trace.marker.opacity if isinstance(trace.marker.opacity, int | float) else 1.0
+    if not (isinstance(color, str) and isinstance(pattern, str)):
+        return set()
+    return {Look(number, blended(color, through, ground), (pattern,), 1.0)}
+
+
+SHAPES = {"scatter": of_scatter, "scattergl": of_scatter, "bar": of_bars}
+
+
+def mistaken(figure: go.Figure, ground: str) -> list[tuple[Look, Look]]:
+    """Return the pairs of marks in one panel that differ only in color."""
+    pairs = (pair for panel in looks(figure, ground).values() for pair in combinations(panel, 2))
+    return [(one, other) for one, other in pairs if one.is_mistaken_for(other)]
+
+
+@pytest.mark.cases(4, 20)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_no_two_marks_of_a_panel_differ_in_color_alone(name: str) -> None:
+    assert mistaken(draw(name), GROUND["light"]) == []
+    assert mistaken(with_dark_marks(draw(name, "dark")), GROUND["dark"]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [({}, 1), ({"symbol": "diamond"}, 0), ({"color": "#FFB070"}, 0), ({"opacity": 0.3}, 0), ({"size": 13}, 0)],
+)
+def test_marks_that_differ_in_color_alone_would_be_seen(change: dict[str, object], count: int) -> None:
+    """The two colors are 3.3 apart in lightness."""
+    marks = [{"color": "#007A5A", "size": 8}, {"color": "#C44E00", "size": 8, **change}]
+    figure = go.Figure([go.Scatter(x=[1], y=[1], mode="markers", marker=mark) for mark in marks])
+    assert len(mistaken(figure, "#FFFFFF")) == count
+
+
+def test_bars_that_differ_in_color_alone_would_be_seen() -> None:
+    bars = go.Figure([go.Bar(x=[1], y=[1], marker_color=color) for color in ("#007A5A", "#C44E00")])
+    assert len(mistaken(bars, "#FFFFFF")) == 1
+
+
+GREEN, GREY = STATES["grafted"].color, STATES["pretrained"].color
+VALUES = ("x", "y", "z", "text", "name", "customdata", "hovertext", "mode")
+
+
+def drawn(theme: str) -> go.Figure:
+    """Return a figure with marks in every place that can have a color."""
+    figure = go.Figure()
+    figure.add_scatter(x=[1, 2], y=[1, 2], marker={"color": [GREEN, "#123456"]}, fillcolor=STATES["grafted"].faint(0.3))
+    figure.add_scatter(x=[1, 2], y=[1, 2], marker={"color": np.array([GREEN, GREY])}, line={"color": GREEN})
+    figure.add_scatter(
+        x=[1, 2], y=[1, 2], marker={"color": np.array([0.5, 1.0]), "colorscale": [[0, GREEN], [1, GREY]]}
+    )
+    figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1, line={"color": GREY})
+    figure.add_annotation(text=GREEN, font={"color": GREEN}, x=0, y=0)
+    return figure.update_layout(template=template(theme))
+
+
+def scale_of(traces: Sequence[Any]) -> dict[str, Any]:
+    """Return the third of these traces, whose colors are values, as it is stored."""
+    return go.Figure(traces[2]).to_dict()["data"][0]
+
+
+IN_PIXELS = go.Figure(
+    go.Scatter(x=[1, 2], y=[3, 4], marker={"size": [4, 6], "opacity": 0.5}, line={"width": 2, "dash": "dot"},
+               textfont={"size": 12}),
+    {"height": 300, "xaxis": {"range": [0, 5], "title": {"text": "x", "font": {"size": 13}, "standoff": 8}},
+     "annotations": [{"text": "here", "x": 1, "y": 3, "ax": 10, "ay": -20, "font": {"size": 11}},
+                     {"text": "top movement", "x": 1, "y": 3, "axref": "x", "ax": 1.3, "ay": -20}],
+     "margin": {"l": 8, "r": 12}, "legend": {"y": 1.02}},
+)  # fmt: skip
+
+test_a_figure_has = facts(
+    {
+        "each mark in its counterpart, and a scale of values as it is": (
+            lambda: with_dark_marks(drawn("dark")),
+            {
+                "data.0.marker.color": [dark_mark(GREEN), "#123456"], "data.0.fillcolor": "rgba(61,184,142,0.3)",
+                "data.1.marker.color": [dark_mark(GREEN), dark_mark(GREY)], "data.1.line.color": dark_mark(GREEN),
+                "data": Of(scale_of, scale_of(drawn("dark").data)), "layout.shapes.*.line.color": [dark_mark(GREY)],
+                "layout.annotations.*.font.color": [dark_mark(GREEN)], "layout.annotations.*.text": [GREEN],
+                "layout.template": template("dark"),
+            },
+        ),
+        "a larger size of what is in pixels, and of nothing else": (
+            lambda: enlarged(IN_PIXELS, 1.5),
+            {
+                "data.0.marker.size": [6, 9], "data.0.line.width": 3, "data.0.textfont.size": 18,
+                "data.0.marker.opacity": 0.5, "data.0.x": [1, 2], "layout.xaxis.range": [0, 5],
+                "layout.annotations.0.ax": 15, "layout.annotations.0.ay": -30, "layout.annotations.0.x": 1,
+                "layout.annotations.0.font.size": 16.5, "layout.xaxis.title.font.size": 19.5,
+                "layout.xaxis.title.standoff": 12, "layout.height": 450, "layout.margin.l": 12, "layout.legend.y": 1.02,
+            },
+        ),
+        "a tail where it stands on an axis": (
+            lambda: enlarged(IN_PIXELS, 1.5), {"layout.annotations.1.ax": 1.3, "layout.annotations.1.ay": -30}
+        ),
+    }
+)  # fmt: skip
+
+
+def test_a_light_figure_is_left_as_it_is_and_a_dark_one_is_copied() -> None:
+    light, dark, before = drawn("light"), drawn("dark"), drawn("dark").to_json()
+    assert with_dark_marks(light) is light and with_dark_marks(dark).to_json() != before == dark.to_json()
+
+
+@pytest.mark.parametrize("name", ["state_comparison", "named_by_size", "reliability_diagram", "confidence_histogram"])
+def test_no_mark_of_the_light_theme_is_left(name: str) -> None:
+    """A figure without marks would prove nothing."""
+    parts = json.loads(with_dark_marks(draw(name, "dark")).to_json())
+    text = json.dumps({**parts, "layout": {**parts["layout"], "template": None}})
+    assert [color for color in marks() if color in text] == []
+    assert any(color in draw(name, "dark").to_json() for color in marks())
+
+
+@pytest.mark.cases(4, 20)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_grows_and_keeps_its_data(name: str) -> None:
+    figure, before = draw(name), draw(name).to_json()
+    large = enlarged(figure, 2)
+    assert figure.to_json() == before
+    sizes = [(one.layout.height, one.layout.template.layout.font.size) for one in (figure, large)]
+    assert sizes[1] == tuple(2 * size for size in sizes[0])
+    told, grown = ([{key: str(trace.get(key)) for key in VALUES} for trace in one.to_dict()["data"]]
+                   for one in (figure, large))  # fmt: skip
+    assert told == grown

@@ -20,8 +20,7 @@ def points(chosen: float = 0.35, points: int = 11) -> pd.DataFrame:
          START[dataset] + (end - START[dataset]) * alpha + 0.12 * alpha * (1 - alpha), current)
         for path, ends in ENDS.items() for dataset, end in ends.items() for alpha, current in places
     ]  # fmt: skip
-    columns = ["path", "size", "alpha", "dataset", "metric", "value", "current"]
-    table = with_ends(pd.DataFrame(rows, columns=columns))
+    table = with_ends(pd.DataFrame(rows, columns=["path", "size", "alpha", "dataset", "metric", "value", "current"]))
     ece = table.assign(metric="ece", value=0.9 - table["value"], low=0.88 - table["value"], high=0.93 - table["value"])
     return pd.concat([table, ece], ignore_index=True)
 

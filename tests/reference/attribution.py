@@ -1,7 +1,5 @@
 """Slow twins of attributions: one point of the path at a time, with the model called with `inputs_embeds`."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -34,9 +32,7 @@ def conductance(score, module, start, end, steps):
     for k in range(steps + 1):
         x = (start + k / steps * (end - start)).detach().requires_grad_()
         seen.clear()
-        value = score(x)
-        slopes.append(torch.autograd.grad(value, seen[-1])[0].detach()[0])
+        slopes.append(torch.autograd.grad(score(x), seen[-1])[0].detach()[0])
         outputs.append(seen[-1].detach()[0])
     handle.remove()
-    flows = [slopes[k] * (outputs[k + 1] - outputs[k]) for k in range(steps)]
-    return sum(flows).sum(-1)
+    return sum([slopes[k] * (outputs[k + 1] - outputs[k]) for k in range(steps)]).sum(-1)

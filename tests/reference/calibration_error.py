@@ -1,7 +1,5 @@
 """Slow twin of the interval of a calibration error: one bin at a time, `math.erf`, and a long bisection."""
 
-from __future__ import annotations
-
 import math
 
 Z, NORMAL = 2.1, 1.96

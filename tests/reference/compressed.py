@@ -1,7 +1,5 @@
 """Slow twins of approximate movements, in float64 with loops and lists, one tensor and one entry at a time."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,20 +1,10 @@
 """Slow twin of the gains by module kind: coordinate descent over tried gains, from the formula, with loops."""
 
-from __future__ import annotations
-
-import math
 from collections.abc import Callable, Mapping, Sequence
 
+from tests.reference.calibration import nll
+
 TRIED = [2 ** (step / 2) - 1 for step in range(17)]
-
-
-def nll(logits: Sequence[Sequence[float]], labels: Sequence[int]) -> float:
-    """Return the mean over examples of log(sum of exp(logits)) - the label's logit."""
-    total = 0.0
-    for row, label in zip(logits, labels, strict=True):
-        highest = max(row)
-        total += highest + math.log(sum(math.exp(one - highest) for one in row)) - row[label]
-    return total / len(labels)
 
 
 def best(losses: Sequence[float]) -> float:
@@ -24,8 +14,7 @@ def best(losses: Sequence[float]) -> float:
         return TRIED[at]
     (x0, y0), (x1, y1), (x2, y2) = ((number / 2, losses[number]) for number in (at - 1, at, at + 1))
     slope, next_slope = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
-    bend = (next_slope - slope) / (x2 - x0)
-    return 2 ** ((x0 + x1) / 2 - slope / (2 * bend)) - 1
+    return 2 ** ((x0 + x1) / 2 - slope / (2 * ((next_slope - slope) / (x2 - x0)))) - 1
 
 
 def gains_by_kind(

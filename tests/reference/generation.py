@@ -1,7 +1,5 @@
 """Greedy decoding, likelihood and perplexity with loops: a whole pass per token of one text, no padding, no cache."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,23 +8,22 @@ import numpy as np
 import torch
 
 
+@torch.no_grad()
 def slow_greedy(model: Any, prompt: np.ndarray, most: int, ends: Sequence[int]) -> list[int]:
     """The most likely token after all tokens so far, repeated until a token in `ends` or `most` tokens."""
     seen, made = [int(token) for token in prompt], list[int]()
     while len(made) < most and (not made or made[-1] not in ends):
-        with torch.no_grad():
-            scores = model(input_ids=torch.tensor([seen])).logits[0, -1]
-        made.append(int(scores.argmax()))
+        made.append(int(model(input_ids=torch.tensor([seen])).logits[0, -1].argmax()))
         seen.append(made[-1])
     return made
 
 
+@torch.no_grad()
 def slow_likelihood(model: Any, prompt: np.ndarray, answer: np.ndarray) -> float:
     """Sum over the answer's tokens of log p(token | all earlier tokens), in nats."""
     total, whole = 0.0, [int(token) for token in (*prompt, *answer)]
     for place in range(len(prompt), len(whole)):
-        with torch.no_grad():
-            scores = model(input_ids=torch.tensor([whole[:place]])).logits[0, -1].double().numpy()
+        scores = model(input_ids=torch.tensor([whole[:place]])).logits[0, -1].double().numpy()
         shifted = np.exp(scores - scores.max())
         total += float(np.log(shifted[whole[place]] / shifted.sum()))
     return total

@@ -1,7 +1,5 @@
 """Loss, gradient, Fisher information and purification by plain autograd on an untouched copy, one example at a time."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product

@@ -1,7 +1,5 @@
 """Slow twins of intervals: Wilson's by search, bootstrap percentiles by scoring every resample."""
 
-from __future__ import annotations
-
 import math
 
 Z = 1.959963984540054  # 97.5% of the normal distribution

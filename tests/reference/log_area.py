@@ -1,7 +1,5 @@
 """The area under a curve by size from its definition: strip by strip, each under one straight line."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

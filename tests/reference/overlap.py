@@ -1,7 +1,5 @@
 """Slow twins of overlap, also with a planted region: sets of (name, index), and chance from every possible region."""
 
-from __future__ import annotations
-
 import math
 from itertools import chain, combinations, product
 

@@ -5,8 +5,6 @@ rounded mask that is scored after every step on a new sample of the training exa
 is written to be faithful, not fast, and shares no code with the engine.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence

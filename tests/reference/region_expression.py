@@ -1,7 +1,5 @@
 """Slow twins of expressions and of parts: every entry is checked by itself; the algebra uses sets."""
 
-from __future__ import annotations
-
 from functools import reduce
 from itertools import product
 
@@ -23,29 +21,21 @@ def entries(expression, table, runs):
 def meets(expression, parameter, place):
     """True if the entry at `place` (one number per axis) meets every condition."""
     row = place[0] if len(place) > 1 else 0
-    wanted = {r for value in expression.get("rows", []) for r in spread(value)}
+    wanted = {
+        r
+        for value in expression.get("rows", [])
+        for r in (range(value[0], value[1] + 1) if isinstance(value, list) else [value])
+    }
     return (
         ("layers" not in expression or parameter.layer in expression["layers"])
-        and ("kinds" not in expression or kind_of(parameter, place) in expression["kinds"])
+        and (
+            "kinds" not in expression
+            or kind_and_place(parameter, np.ravel_multi_index(place, parameter.shape))[0] in expression["kinds"]
+        )
         and ("parameters" not in expression or parameter.name in expression["parameters"])
         and ("biases" not in expression or parameter.is_bias == expression["biases"])
         and ("rows" not in expression or row in wanted)
     )
-
-
-def spread(value):
-    """The rows given by a number or [first, last]."""
-    return range(value[0], value[1] + 1) if isinstance(value, list) else [value]
-
-
-def kind_of(parameter, place):
-    """The kind of one entry; query, key and value are thirds of each group along the fused axis."""
-    if parameter.fused is None:
-        return parameter.kind
-    length = parameter.shape[parameter.fused.axis]
-    blocks = np.split(np.arange(length), 3 * parameter.fused.groups)
-    number = next(i for i, block in enumerate(blocks) if place[parameter.fused.axis] in block)
-    return ("query", "key", "value")[number % 3]
 
 
 ATTENTION = ("query", "key", "value", "attention output")

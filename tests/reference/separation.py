@@ -1,10 +1,9 @@
 """AUROC and the variance of DeLong, DeLong and Clarke-Pearson (1988) by pairs, and risk by coverage over all orders."""
 
-from __future__ import annotations
-
-import statistics
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, permutations
+from statistics import covariance as covariance_of
+from statistics import fmean as mean
 
 Groups = tuple[Sequence[float], Sequence[float]]
 
@@ -12,11 +11,6 @@ Groups = tuple[Sequence[float], Sequence[float]]
 def wins(x: float, y: float) -> float:
     """1 if x is larger, 1/2 if both are equal, else 0."""
     return (x > y) + 0.5 * (x == y)
-
-
-def mean(values: Iterable[float]) -> float:
-    """The mean of one or more values."""
-    return statistics.fmean(values)
 
 
 def auroc(inside: Sequence[float], outside: Sequence[float]) -> float:
@@ -30,7 +24,7 @@ def covariance(first: Groups, second: Groups) -> float:
         ([mean(wins(x, y) for y in outside) for x in inside], [mean(wins(x, y) for x in inside) for y in outside])
         for inside, outside in (first, second)
     ]
-    return sum(statistics.covariance(one, other) / len(one) for one, other in zip(*parts, strict=True))
+    return sum(covariance_of(one, other) / len(one) for one, other in zip(*parts, strict=True))
 
 
 def risks(sure: Sequence[float], wrong: Sequence[bool]) -> list[float]:

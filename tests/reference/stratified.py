@@ -1,7 +1,5 @@
 """Slow twin of the stratified sample's counts: one place at a time, with exact fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 
@@ -10,6 +8,5 @@ def slow_counts(labels: list[int], count: int) -> dict[int, int]:
     shares = {label: Fraction(count * labels.count(label), len(labels)) for label in sorted(set(labels))}
     counts = {label: int(share) for label, share in shares.items()}
     while sum(counts.values()) < count:
-        best = max(shares, key=lambda label: (shares[label] - counts[label], -label))
-        counts[best] += 1
+        counts[max(shares, key=lambda label: (shares[label] - counts[label], -label))] += 1
     return counts

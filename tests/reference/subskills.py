@@ -1,7 +1,5 @@
 """Slow twins of the factorization, its matching and its comparison with controls, from the formulas, with loops."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from math import sqrt
 

@@ -5,8 +5,6 @@ added
 back to the base_model"; `normalize` false does not divide by the weights, `lambda` scales the sum.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

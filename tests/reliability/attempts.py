@@ -23,7 +23,6 @@ from tests.reliability import (
     strangers,
 )
 
-Tries = Callable[[int, Path], Iterator[str]]
 LOST, RESUME, BAD_INPUT, ONE_BAD, NUMBERS, CHECKPOINT = "lost", "resume", "input", "one-bad", "numbers", "checkpoint"
 STRANGERS = "strangers"
 PROMISES = {
@@ -44,7 +43,7 @@ class Attempt:
     promise: str
     words: str
     """The attempt in words, for the page."""
-    tries: Tries
+    tries: Callable[[int, Path], Iterator[str]]
     short: int
     long: int
     needs_gpu: bool = False

@@ -153,10 +153,11 @@ def _readers(work: Path) -> list[Reader]:
         Reader("run.json", 3, _of_run(run, "run.json", of_json, _shown)),
         Reader("run.json (bytes)", 1, _of_run(run, "run.json", of_bytes, _shown)),
         Reader("Parquet of a run", 2, _of_run(run, "predictions.parquet", of_bytes, _tables)),
-        Reader("region", 2, _of_file(region, of_safetensors, _region)),
+        Reader("region", 2, _of_file(region, of_safetensors, lambda path: (Region.header(path), Region.load(path)))),
         Reader("graft", 2, _of_file(graft, of_safetensors, Graft.load)),
         Reader("checkpoint", 1, _of_file(work / "checkpoint.safetensors", of_safetensors, Checkpoint.read)),
-        Reader("training state", 1, _of_file(work / "training.safetensors", of_safetensors, _training)),
+        Reader("training state", 1, _of_file(
+            work / "training.safetensors", of_safetensors, lambda path: TrainingState.read(path, "stamp"))),
         Reader("task file", 2, _of_file(work / "task" / "task.yaml", of_yaml, read_task)),
         Reader("study file", 2, _of_file(work / "study.yaml", of_yaml, lambda path: study_plan(read_study(path)))),
         Reader("configuration of a model", 1, _of_model(work, "finetuned", "config.json", of_json)),
@@ -191,15 +192,6 @@ def _of_file(original: Path, mutation: Any, read: Callable[[Path], object]) -> A
         return lambda: read(path)
 
     return make
-
-
-def _region(path: Path) -> None:
-    Region.header(path)
-    Region.load(path)
-
-
-def _training(path: Path) -> None:
-    TrainingState.read(path, "stamp")
 
 
 def _of_run(run: Run, name: str, mutation: Any, read: Callable[[Store, Draw], object]) -> Any:
@@ -301,8 +293,7 @@ def _of_upload(work: Path) -> Any:
 
     def make(draw: Draw) -> Callable[[], object]:
         suffix = suffixes[int(draw.integers(len(suffixes)))]
-        mutation = of_json if suffix == "json" else of_bytes
-        content = mutation((work / f"rows.{suffix}").read_bytes(), draw)
+        content = (of_json if suffix == "json" else of_bytes)((work / f"rows.{suffix}").read_bytes(), draw)
         return lambda: rows_of(Upload(f"rows.{suffix}", content))
 
     return make

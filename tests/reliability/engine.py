@@ -74,8 +74,7 @@ class FakeEngine:
             checkpoints.pause.seconds = 0.0  # the real engine limits the time spent on checkpoints
             state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 31)
             step += 1
-            saved = {"step": torch.tensor(step), "values": state}
-            with checkpoints.saving(searched, saved):
+            with checkpoints.saving(searched, {"step": torch.tensor(step), "values": state}):
                 folder.event(phase="search", step=step, total=self.steps, search=1, target=self.template.record.size)
         order = torch.argsort(state, stable=True).numpy()
         searched.orders[self.template.record.size or 0] = order
@@ -107,8 +106,7 @@ class FakeEngine:
             return f"{other[0]} is another"
         order = self.order()
         region = Region.from_flat(order[: self.template.record.size], self.shapes)
-        same = np.array_equal(run.ranking(), order) and run.region() == region
-        return "" if same else "the region is another"
+        return "" if (np.array_equal(run.ranking(), order) and run.region() == region) else "the region is another"
 
 
 def reopened(store: Store) -> Iterator[RunFolder]:

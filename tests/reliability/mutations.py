@@ -93,11 +93,10 @@ def of_safetensors(content: bytes, draw: np.random.Generator) -> bytes:
             metadata[key] = of_json(metadata[key].encode(), draw).decode("utf-8", "replace")
     else:
         name = [name for name in header if name != "__metadata__"][int(draw.integers(len(header) - 1))]
-        choices: tuple[tuple[str, tuple[Any, ...]], ...] = (
+        key, values = (
             ("dtype", ("BF16", "F8_E4M3", "I64", "F64", "BOOL", "U8", 7)),
             ("shape", ([], [2**70], [-1], [1, 1], None)),
-        )
-        key, values = choices[int(draw.integers(2))]
+        )[int(draw.integers(2))]
         header[name][key] = values[int(draw.integers(len(values)))]
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + content[8 + length :]

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from skillviz.core import metrics, scores
-from skillviz.core.metrics import METRICS, ece
 from skillviz.runs.run import Run
 from skillviz.runs.store import library
 from tests.reliability.reference_metrics import FILE, cases
@@ -22,11 +21,10 @@ def reference(number: int, work: Path) -> Iterator[str]:
     """Yield the difference to each stored value of another program, `number` of them at the most."""
     for row in json.loads(FILE.read_text(encoding="utf-8"))["values"][:number]:
         logits, labels = cases()[row["case"]]
-        ours = ece(logits, labels) if row["metric"] == "ece" else getattr(scores, row["metric"])(logits, labels)
-        off = abs(ours - row["value"]) / max(1.0, abs(row["value"]))
+        ours = metrics.ece(logits, labels) if row["metric"] == "ece" else getattr(scores, row["metric"])(logits, labels)
         yield (
             ""
-            if off <= TOLERANCE
+            if (abs(ours - row["value"]) / max(1.0, abs(row["value"]))) <= TOLERANCE
             else f"{row['metric']} of {row['case']}: {ours} here, {row['value']} by {row['program']}"
         )
 
@@ -46,7 +44,7 @@ def _of_run(run: Run) -> Iterator[str]:
                 continue
             _, labels, logits = run.logits(state, split)
             for name, estimate in estimates.items():
-                kernel = METRICS[name].kernel if name in METRICS else None
+                kernel = metrics.METRICS[name].kernel if name in metrics.METRICS else None
                 if kernel is None or estimate.value is None:
                     continue
                 value = kernel.value(logits.astype(np.float64), labels, positive or 1, metrics.BINS)

@@ -1,7 +1,5 @@
 """Tests of what is stored beside a run: regions kept out of it, other regions, and rivals at equal bytes."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -37,14 +35,13 @@ from skillviz.runs.rivals import score_rivals
 from skillviz.runs.tables import score_matrix
 from skillviz.show import other_regions as shown
 from skillviz.show import rivals as compared
-from tests.runs.tiny_world import D, Run, Session, Store, spec_of
+from tests.refused import refuses
+from tests.runs.tiny_world import D, Run, Session, Store, produced, spec_of
 
 SEARCH = {"localizer": "stagewise", "steps": 3, "batch_size": 16, "sizes": ("5%",), "nulls": "shuffled"}
 
 
-@pytest.fixture(scope="module")
-def run(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return produce(spec_of(world, **SEARCH), Store(tmp_path_factory.mktemp("runs")))
+run = produced(**SEARCH)
 
 
 @pytest.mark.nightly
@@ -75,8 +72,7 @@ def test_what_cannot_be_kept_out_is_refused(run: Run, world: Path) -> None:
         ({"localizer": "random"}, BadInput, "the localizer 'random' does not choose entries by their movement"),
         ({"sizes": ("100%",)}, BadSize, r"4,448 entries were requested, and 4,226 are outside"),
     ):
-        with pytest.raises(error, match=words):
-            produce(spec_of(world, outside=run.id, **changes), Store(run.root))
+        refuses(error, words, produce, spec_of(world, outside=run.id, **changes), Store(run.root))
 
 
 @pytest.fixture(scope="module")
@@ -183,13 +179,10 @@ def test_roles_of_cells_by_hand(run: Run) -> None:
 def test_a_run_with_a_gain_is_refused(beside: OtherRegions) -> None:
     record = beside.run.record.model_copy(update={"gains": ()})
     object.__setattr__(record, "gain", 2.0)
-    with pytest.raises(BadInput, match="has the gain 2"):
-        OtherRegions(Run(beside.run.path, record), beside.store)
+    refuses(BadInput, "has the gain 2", OtherRegions, Run(beside.run.path, record), beside.store)
 
 
-@pytest.fixture(scope="module")
-def gained(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return produce(spec_of(world, sizes=("5%", "20%"), gain="fit"), Store(tmp_path_factory.mktemp("runs")))
+gained = produced(sizes=("5%", "20%"), gain="fit")
 
 
 @pytest.fixture(scope="module")
@@ -221,8 +214,9 @@ def test_a_graft_has_the_gain_and_the_scores_that_its_run_has(
         assert rows[["value", "low", "high"]].to_numpy().tolist() == [
             pytest.approx([one.value, one.low, one.high]) for one in wanted.values()
         ]
-        own = gained.logits("grafted", size=note.size)[2]
-        assert np.allclose(logits_of(scored, name, CHOSEN, gained.labels), own, atol=1e-6)
+        assert np.allclose(
+            logits_of(scored, name, CHOSEN, gained.labels), gained.logits("grafted", size=note.size)[2], atol=1e-6
+        )
 
 
 @pytest.mark.slow
@@ -274,8 +268,7 @@ def test_a_cut_one_resumes_and_another_sample_starts_over(gained: Run, scored: P
             raise KeyboardInterrupt
 
     assert score_rivals(copy, store, None, cut).record.facts == scored.record.facts and not told
-    with pytest.raises(KeyboardInterrupt):
-        score_rivals(copy, store, 20, cut)
+    refuses(KeyboardInterrupt, None, score_rivals, copy, store, 20, cut)
     told.clear()
     again = score_rivals(copy, store, 20, lambda name, *heard: told.append(name))
     assert again.record.n == 20 and told[0].startswith("rank 1, 4 of 8") and store.verify(gained.id) == []
@@ -290,5 +283,4 @@ def test_what_no_gain_can_be_fitted_on_is_refused_in_one_sentence(
     world: Path, tmp_path: Path, changes: dict[str, object], words: str
 ) -> None:
     other = produce(spec_of(world, **changes), Store(tmp_path))
-    with pytest.raises(BadInput, match=words):
-        score_rivals(other, Store(tmp_path), None, lambda *heard: None)
+    refuses(BadInput, words, score_rivals, other, Store(tmp_path), None, lambda *heard: None)

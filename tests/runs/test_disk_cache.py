@@ -1,7 +1,5 @@
 """Tests of values on disk: exact to the bit, evicted if space is short, and never the cause of an error."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from unittest.mock import Mock

@@ -1,8 +1,8 @@
-"""Tests of exported grafts: tokens that fine-tuning added, and the license of the base, which is untrusted text."""
-
-from __future__ import annotations
+"""Tests of exported grafts: tokens that fine-tuning added, their prompt, and the license of the base (untrusted)."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import ANY
 
 import pytest
 
@@ -11,7 +11,10 @@ from skillviz.errors import BadInput
 from skillviz.regular_file import MOST_BYTES
 from skillviz.runs.evaluation import evaluate
 from skillviz.runs.export import ExportRequest, Hub, _license, export
+from skillviz.runs.graft_of_run import prompt_of
 from skillviz.runs.produce import produce
+from skillviz.tasks import registry
+from skillviz.tasks.definition import definition
 from tests.models.test_other_checkpoints import resize
 from tests.runs.tiny_world import Store, spec_of
 from tests.tiny import tiny_pair, tiny_task
@@ -55,3 +58,18 @@ def test_the_exported_graft_has_the_runs_scores_on_the_plain_base(tmp_path: Path
     assert run.record.metrics["test"].states | both == run.record.metrics["test"].states
     with pytest.raises(BadInput, match="peft would store the whole embedding"):
         export(run, ExportRequest("peft", "graft"), tmp_path / "peft")
+
+
+@pytest.mark.parametrize(
+    ("of_run", "is_told", "words"),
+    [(None, True, ""), ("", True, "does not store the definition"), ("of before", False, "has changed since the run")],
+)
+def test_a_graft_says_no_prompt_that_has_changed_since_its_run(
+    world: Path, of_run: str | None, is_told: bool, words: str
+) -> None:
+    task = registry.task(world / "task.yaml")
+    note = SimpleNamespace(definition=definition(task) if of_run is None else of_run)
+    record, spec = SimpleNamespace(readout="prompt", task=note), SimpleNamespace(readout="prompt", task=str(task.path))
+    fields, remarks = prompt_of(SimpleNamespace(record=record, spec=spec))  # type: ignore[arg-type]
+    assert fields == ({"template": task.template.masked, "label_words": ANY} if is_told else {})
+    assert words in "".join(remarks) and len(remarks) == bool(words)

@@ -1,7 +1,5 @@
 """Tests of a run while it is made: no partial file is ever visible, after any error, which is kept in words."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -27,6 +25,7 @@ from skillviz.runs.run import Run, read_record
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.runs.tables import empty
+from tests.refused import refuses
 
 SHAPES = {"a": (4, 4), "b": (4,)}
 FAILURE = Failure(kind="killed", message="m", hint="h")
@@ -87,14 +86,12 @@ def test_a_closed_run_cannot_be_changed(
     failed.fail(FAILURE)
     fill(folder)
     for closed in (folder, failed, RunFolder(folder.path)):
-        with pytest.raises(StoreError, match="cannot be changed"):
-            write(closed)
+        refuses(StoreError, "cannot be changed", write, closed)
     assert store.verify(folder.id) == []
 
 
 def test_a_table_that_does_not_fit_is_not_written(folder: RunFolder) -> None:
-    with pytest.raises(ValueError, match="missing columns"):
-        folder.write_table("curve", pd.DataFrame({"a": [1]}))
+    refuses(ValueError, "missing columns", folder.write_table, "curve", pd.DataFrame({"a": [1]}))
     assert not (folder.path / "curve.parquet").exists()
 
 
@@ -203,8 +200,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(
 def test_a_full_disk_within_a_library_is_seen_through(
     tmp_path: Path, error: Exception, raised: type[Exception]
 ) -> None:
-    with pytest.raises(raised):
-        atomic.write_file(tmp_path / "x", Mock(side_effect=error))
+    refuses(raised, None, atomic.write_file, tmp_path / "x", Mock(side_effect=error))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -212,8 +208,7 @@ def test_a_full_disk_at_the_start_leaves_no_folder(
     store: Store, spec: RunSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(atomic, "_sync", Mock(side_effect=FULL))
-    with pytest.raises(DiskFull):
-        store.create(spec)
+    refuses(DiskFull, None, store.create, spec)
     assert list(store.root.iterdir()) == []
 
 
@@ -255,8 +250,7 @@ def test_a_really_full_file_system_is_reported() -> None:
 def test_events_and_log_grow_line_by_line(folder: RunFolder) -> None:
     for step in range(3):
         folder.event(phase="search", step=step)
-    lines = (folder.work / "events.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [0, 1, 2]
+    assert [json.loads(line)["step"] for line in (folder.work / "events.jsonl").read_text().splitlines()] == [0, 1, 2]
 
 
 def test_a_failure_on_its_way_out_leaves_a_resumed_run_alone(folder: RunFolder) -> None:

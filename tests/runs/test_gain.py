@@ -1,7 +1,5 @@
 """Tests of runs whose grafts have a gain: stored beside gain 1, on nulls and the fine-tuned model, and exported."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -30,16 +28,13 @@ from skillviz.runs.produce import produce
 from skillviz.runs.spec import FIT, KINDS
 from skillviz.show import gain as shown
 from tests.cases.test_resumed_scoring import cut, resumed
-from tests.runs.tiny_world import Run, Session, Store, failed_checks, spec_of
+from tests.runs.tiny_world import Run, Session, Store, failed_checks, produced, spec_of
 
 BY_KIND = {"query": 0.5, "MLP in": 3.0, "bias": 12.0}
 
 
-@pytest.fixture(scope="module")
-def fitted(world: Path, tmp_path_factory: pytest.TempPathFactory, session: Session) -> Run:
-    """Return top movement of two sizes with fitted gains and two draws of its null."""
-    spec = spec_of(world, gain=FIT, sizes=("5%", "10%"), nulls="shuffled", null_draws=2, interpolation=True)
-    return produce(spec, Store(tmp_path_factory.mktemp("runs")), session=session)
+# Top movement of two sizes, with fitted gains and two draws of its null.
+fitted = produced(gain=FIT, sizes=("5%", "10%"), nulls="shuffled", null_draws=2, interpolation=True)
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +148,10 @@ def test_the_curve_has_each_size_at_its_gain_and_at_1_and_the_grid_ends_at_its_g
 ) -> None:
     plain = produce(spec_of(world, sizes=("5%", "10%")), store, session=session)
     own, one = fitted.curve(), fitted.curve(gain=1.0)
-    gains = {note.size: {note.gain} for note in fitted.record.gains if note.of == "grafted"}
-    assert {size: set(rows["gain"]) for size, rows in own.groupby("size")} == gains
-    assert one.equals(plain.curve()) and len(own) == len(one)
-    assert (plain.record.gains, plain.record.gain) == ((), 1)
+    assert {size: set(rows["gain"]) for size, rows in own.groupby("size")} == {
+        note.size: {note.gain} for note in fitted.record.gains if note.of == "grafted"
+    }
+    assert one.equals(plain.curve()) and len(own) == len(one) and (plain.record.gains, plain.record.gain) == ((), 1)
     ends = fitted.interpolation().query("path == 'wise-graft' and alpha == 1 and metric == 'nll'")
     stored = own.query("split == 'test' and metric == 'nll'").set_index("size")["value"].to_dict()
     assert ends.set_index("size")["value"].to_dict() == pytest.approx(stored, abs=1e-6)
@@ -171,8 +166,7 @@ def test_the_fit_beats_the_gains_around_it_on_its_own_half(fitted: Run, session:
         with pair.with_gain(gain):
             return float(losses(predict(pair, half, "grafted", fitted.region()), half.labels).mean())
 
-    assert note.fitted is not None
-    assert loss(note.fitted) <= min(loss(float(gain)) for gain in GAINS[1:]) + 1e-2
+    assert note.fitted is not None and loss(note.fitted) <= min(loss(float(gain)) for gain in GAINS[1:]) + 1e-2
 
 
 @pytest.mark.cases(2, 2)
@@ -253,8 +247,9 @@ def test_a_scaled_graft_is_evaluated_beside_its_fine_tuned_model(fitted: Run, fi
             {"graft": graft}, {"graft": graft, "finetuned": None}, {"region": fitted.path / "region.safetensors"},
         )
     )  # fmt: skip
-    stored = fitted.record.metrics["test"].states["grafted"]["nll"].value
-    assert (of_graft, of_region) == pytest.approx((of_model, stored), abs=1e-6)
+    assert (of_graft, of_region) == pytest.approx(
+        (of_model, fitted.record.metrics["test"].states["grafted"]["nll"].value), abs=1e-6
+    )
     with pytest.raises(PairMismatch, match="not those of this fine-tuned model"):
         evaluate(**files, graft=replace(graft, header={**graft.header, "gain": 2.0}))
 

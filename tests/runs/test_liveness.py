@@ -1,7 +1,5 @@
 """Tests of the one decision whether a job lives: by the lock that it holds, here, in a container, and elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Tests of the memory and the work of a run, known before it starts from headers and rows, and told while it goes."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path
@@ -42,8 +40,9 @@ def test_a_larger_model_takes_more_memory(name: str) -> None:
 
 
 def test_the_memory_for_gradients_is_an_option() -> None:
-    small = peak_bytes(spec("linearized", options={"jacobian_gib": 0.05}), MINILM)
-    assert small < peak_bytes(spec("linearized"), MINILM)
+    assert peak_bytes(spec("linearized", options={"jacobian_gib": 0.05}), MINILM) < peak_bytes(
+        spec("linearized"), MINILM
+    )
     assert peak_bytes(spec(options={"steps": "many"}), MINILM) == peak_bytes(spec(), MINILM), "reported elsewhere"
 
 

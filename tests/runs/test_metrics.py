@@ -1,7 +1,5 @@
 """Tests of metrics by hand, of intervals that contain the value, of missing numbers, and of many models at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -13,20 +11,17 @@ from skillviz.runs.points import MOST_SIZES, bin_rows, grid_sizes, metric_rows
 from skillviz.runs.record import TaskNote
 
 TASK = TaskNote(name="t", labels=("no", "yes"))
-F1 = TaskNote(name="t", labels=("no", "yes"), metric="f1", positive=1)
 
 
 def data(n: int = 80, classes: int = 2, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return logits of the four states, the fine-tuned one accurate but overconfident, and the labels."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, n)
-    signal = np.eye(classes)[labels]
     strengths = {"pretrained": (0.2, 1), "finetuned": (1.5, 6), "grafted": (1.4, 2), "complement": (0.4, 1)}
-    logits = {
-        state: (sure * (strength * signal + rng.normal(size=(n, classes)))).astype(np.float32)
+    return {
+        state: (sure * (strength * np.eye(classes)[labels] + rng.normal(size=(n, classes)))).astype(np.float32)
         for state, (strength, sure) in strengths.items()
-    }
-    return logits, labels
+    }, labels
 
 
 LOGITS, LABELS = data()
@@ -42,8 +37,7 @@ def test_every_value_lies_in_its_interval() -> None:
 
 
 def test_accuracy_has_wilsons_interval() -> None:
-    logits = np.array([[1.0, 0.0]] * 7 + [[0.0, 1.0]] * 3)
-    found = metrics(logits, np.zeros(10, dtype=int), TASK)["accuracy"]
+    found = metrics(np.array([[1.0, 0.0]] * 7 + [[0.0, 1.0]] * 3), np.zeros(10, dtype=int), TASK)["accuracy"]
     assert (found.value, found.low, found.high) == (0.7, *wilson(7, 10))
 
 
@@ -54,7 +48,8 @@ def test_f1_is_there_for_two_labels_only() -> None:
 
 
 def test_differences_are_grafted_less_finetuned() -> None:
-    found = split_scores(LOGITS, LABELS, F1, fitted(LOGITS, LABELS, True).value)
+    task = TASK.model_copy(update={"metric": "f1", "positive": 1})
+    found = split_scores(LOGITS, LABELS, task, fitted(LOGITS, LABELS, True).value)
     values = {state: {name: one.value for name, one in scores.items()} for state, scores in found.states.items()}
     assert list(found.differences) == metric_names("f1", COMPARED)
     for name, difference in found.differences.items():
@@ -92,8 +87,7 @@ def test_agreement_and_recovered_gain_of_the_ends(
     found = split_scores({**LOGITS, **changes}, LABELS, TASK)
     assert found.recovered.value == recovered and (recovered is not None or found.recovered.low is None)
     assert agreement is None or found.agreement.value == agreement
-    differences = {(d.value, d.low, d.high) for d in found.differences.values()}
-    assert (differences == {(0, 0, 0)}) == (agreement == 1)
+    assert ({(d.value, d.low, d.high) for d in found.differences.values()} == {(0, 0, 0)}) == (agreement == 1)
 
 
 def test_what_is_undefined_is_not_a_number() -> None:

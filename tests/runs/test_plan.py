@@ -1,12 +1,11 @@
-"""Tests of what a run's localizer is given: options, regions by name or made by hand, and other models of the base.
+"""Tests of a run's spec, and of what its localizer is given: options, regions by name or by hand, other models.
 
 What is impossible is refused before any compute.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
 from skillviz.core.localizers.table import LEAN_CANDIDATES, LOCALIZERS
@@ -30,13 +30,12 @@ from skillviz.runs.checkpoint import CHECKPOINT
 from skillviz.runs.plan import in_full, named_region, options_of, refused_graphs, resolved_expression
 from skillviz.runs.produce import produce
 from skillviz.runs.run import RANKING, REGION, Run
-from skillviz.runs.spec import RunSpec, region_of
+from skillviz.runs.spec import RunSpec, read_spec, region_of
 from skillviz.runs.store import Library, Store
 from tests.fake_run import fake_run
-from tests.refused import refused
+from tests.refused import refused, refuses
 from tests.runs.test_checkpoint import interrupted, resumed, same
-from tests.runs.tiny_world import Session, failed_checks, spec_of
-from tests.test_torch_free import heavy_after
+from tests.runs.tiny_world import Session, failed_checks, produced, spec_of
 from tests.tiny import tiny_pair
 
 
@@ -47,14 +46,6 @@ def spec(localizer: str, **changes: Any) -> RunSpec:
 def named(localizer: str, runs: Library | None = None, **options: Any) -> tuple[Region | None, Any]:
     """Return the region that an option names, and its sources."""
     return named_region(spec(localizer, options=options), LOCALIZERS[localizer], runs)
-
-
-@pytest.fixture
-def region_file(tmp_path: Path) -> Path:
-    """Return the path of a region of the entries 3 and 9."""
-    path = tmp_path / "region.safetensors"
-    Region.from_flat(np.array([3, 9]), {"a": (4, 4)}).save(path)
-    return path
 
 
 def test_common_options_reach_those_that_have_them() -> None:
@@ -91,15 +82,16 @@ def test_some_options_name_no_region(localizer: str, options: dict[str, str]) ->
     ],
     ids=["base", "reference", "folder of a run"],
 )  # fmt: skip
-def test_an_option_may_name_a_region_file(region_file: Path, localizer: str, option: str, of: Callable) -> None:
+def test_an_option_may_name_a_region_file(tmp_path: Path, localizer: str, option: str, of: Callable) -> None:
+    region_file = tmp_path / "region.safetensors"
+    Region.from_flat(np.array([3, 9]), {"a": (4, 4)}).save(region_file)
     run = spec(localizer, options={option: str(of(region_file))})
     region, _ = named_region(run, LOCALIZERS[localizer], None)
     assert region == Region.load(region_file)
     options, _ = options_of(run, LOCALIZERS[localizer], region)
     assert getattr(options, f"{option}_indices") == (3, 9) and getattr(options, "reference", "movement") == "movement"
     region_file.write_text("x")
-    with pytest.raises(CorruptFile):
-        named_region(run, LOCALIZERS[localizer], None)
+    refuses(CorruptFile, None, named_region, run, LOCALIZERS[localizer], None)
 
 
 def test_a_run_named_by_its_key_is_looked_up_and_missed_in_words(store: Store) -> None:
@@ -118,8 +110,7 @@ def test_a_run_named_by_its_key_is_looked_up_and_missed_in_words(store: Store) -
         ),
         ("", "reference=RUN/region.safetensors"),
     ):
-        with pytest.raises(RunNotFound, match=words):
-            named("random-matched", runs, reference=f"key:{gone}")
+        refuses(RunNotFound, words, named, "random-matched", runs, reference=f"key:{gone}")
 
 
 def test_the_words_of_a_named_region_say_what_differs_from_the_run_that_names_it() -> None:
@@ -143,8 +134,8 @@ def test_the_words_of_a_named_region_say_what_differs_from_the_run_that_names_it
     ids=str,
 )  # fmt: skip
 def test_candidates_are_fewer_in_lean_mode_unless_chosen(changes: dict[str, Any], share: float | None) -> None:
-    spec = RunSpec(**{"base": "a", "finetuned": "b", "task": "c", "lean": True, **changes})
-    assert getattr(options_of(spec, LOCALIZERS[spec.localizer])[0], "candidate_share", None) == share
+    run = spec(**{"localizer": "stagewise", "lean": True, **changes})
+    assert getattr(options_of(run, LOCALIZERS[run.localizer])[0], "candidate_share", None) == share
 
 
 @pytest.mark.parametrize("name", [name for name, row in LOCALIZERS.items() if not row.lean])
@@ -186,9 +177,7 @@ def test_what_cannot_be_recorded_is_refused_by_name(
 # Regions made by hand
 
 
-@pytest.fixture(scope="module")
-def source(world: Path, session: Session, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return produce(spec_of(world, sizes=("5%", "20%")), Store(tmp_path_factory.mktemp("source")), session=session)
+source = produced(sizes=("5%", "20%"))
 
 
 @pytest.fixture
@@ -280,11 +269,6 @@ def test_runs_are_named_in_full_wherever_they_stand(source: Run, stored: Store) 
     assert in_full(nested(source.id[:12]), Library([stored])) == nested(source.id)
 
 
-@pytest.mark.slow
-def test_a_plan_needs_no_torch() -> None:
-    assert heavy_after("skillviz.runs.plan") == {}
-
-
 # Other models of the base
 
 
@@ -294,8 +278,11 @@ def others(world: Path, tmp_path: Path) -> list[str]:
     found = [shutil.copytree(world / "finetuned", tmp_path / name) for name in ("a", "b")]
     for seed, folder in enumerate(found):
         tensors, draw = load_file(folder / "model.safetensors"), torch.Generator().manual_seed(seed)
-        moved = {name: t + 0.1 * torch.randn(t.shape, generator=draw) for name, t in tensors.items()}
-        save_file(moved, folder / "model.safetensors", {"format": "pt"})
+        save_file(
+            {name: t + 0.1 * torch.randn(t.shape, generator=draw) for name, t in tensors.items()},
+            folder / "model.safetensors",
+            {"format": "pt"},
+        )
     return list(map(str, found))
 
 
@@ -320,8 +307,7 @@ def test_a_run_takes_other_models_and_says_so(world: Path, store: Store, others:
     ratio = torch.where(moved == 0, 0.0, moved / theirs.abs())
     assert set(run.region().flat().tolist()) == set(ratio.topk(run.record.size).indices.tolist())
     assert run.region() != alone.region()
-    said = ["other tasks' vectors are of a (" in "".join(one.record.notes) for one in (run, alone)]
-    assert said == [True, False]
+    assert ["other tasks' vectors are of a (" in "".join(one.record.notes) for one in (run, alone)] == [True, False]
 
 
 def test_what_is_no_other_model_of_the_base_is_one_sentence(world: Path, tmp_path: Path, store: Store) -> None:
@@ -329,6 +315,107 @@ def test_what_is_no_other_model_of_the_base_is_one_sentence(world: Path, tmp_pat
     with pytest.raises(PairMismatch, match="is the fine-tuned model itself; name models of other tasks"):
         summed_movements(pair, str(world / "base"), [str(world / "finetuned")])
     for other, error in ((str(strange), SkillvizError), (str(tmp_path / "none"), SkillvizError), (3.5, BadInput)):
-        with pytest.raises(error):
-            produce(spec_of(world, localizer="tall-mask", options={"other_models": other}), store)
+        refuses(error, None, produce, spec_of(world, localizer="tall-mask", options={"other_models": other}), store)
     assert not store.list(), "refused before there is a folder"
+
+
+PAIR = {"base": "org/base", "finetuned": "out/tuned", "task": "sst2"}
+LATER = {
+    "others": ("imdb",), "lean": True, "data_parallel": 2, "cuda_graphs": True, "nulls": "all", "null_draws": 3,
+    "gain": 2.0, "outside": "another-run",
+}  # fmt: skip
+"""Fields that came later: a spec with their default is stored, and has the key, as before them."""
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "kept"),
+    [
+        ("sizes", [10646, 0.001, "0.1%"], ("10646", "0.001", "0.1%")), ("sizes", 0.00001, ("1e-05",)),
+        ("others", "imdb", ("imdb",)), ("outside", "r", '{"run":"r"}'), ("outside", {"run": "r"}, '{"run":"r"}'),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_values_of_a_yaml_file_become_what_would_be_typed(field: str, given: Any, kept: Any) -> None:
+    assert getattr(RunSpec(**PAIR, **{field: given}), field) == kept
+
+
+test_a_spec_is_frozen = refused(ValidationError, ("frozen", setattr, RunSpec(**PAIR), "seed", 3))
+test_a_wrong_field_is_one_sentence_that_names_it = refused(
+    BadInput,
+    ("^[^\n]*localizer[^\n]*$", read_spec, {**PAIR, "localiser": "movement"}),
+    ("^[^\n]*seed[^\n]*$", read_spec, {**PAIR, "seed": -1}),
+    ("^[^\n]*sizes[^\n]*$", read_spec, {**PAIR, "sizes": []}),
+    ("^[^\n]*readout[^\n]*$", read_spec, {**PAIR, "readout": "cls"}),
+    ("^[^\n]*base[^\n]*$", read_spec, {**PAIR, "base": ""}),
+    ("^[^\n]*steps[^\n]*$", read_spec, {**PAIR, "steps": 0}),
+    ("^[^\n]*device[^\n]*$", read_spec, {**PAIR, "device": "tpu"}),
+    ("^[^\n]*finetuned[^\n]*$", read_spec, {"base": "b", "task": "t"}),
+    ("^[^\n]*nulls[^\n]*$", read_spec, {**PAIR, "nulls": "mixed"}),
+    *(
+        (f"^.*{gain}.* and must be fit, kinds, or a number from 0 to 1000[^\n]*$", read_spec, {**PAIR, "gain": gain})
+        for gain in ("many", -1, 1001, float("nan"), None)
+    ),
+    ("'outside' of the run cannot be used: .* not a part of a region expression", read_spec,
+     {**PAIR, "outside": '{"layer": [0]}'}),
+)  # fmt: skip
+
+
+def test_the_key_hangs_on_every_field_and_on_nothing_else() -> None:
+    spec = RunSpec(**PAIR)
+    changes = {
+        "base": "x", "finetuned": "x", "task": "x", "readout": "head", "localizer": "movement", "options": {"a": 1},
+        "sizes": ("1%",), "seed": 1, "data_seed": 1, "k_shot": 4, "steps": 5, "batch_size": 5, "device": "cpu",
+        "dtype": "bfloat16", "autocast": "bfloat16", "max_train": 5, "max_validation": 5, "max_test": 5,
+        "interpolation": True, **LATER,
+    }  # fmt: skip
+    assert changes.keys() == RunSpec.model_fields.keys()
+    keys = {RunSpec(**{**PAIR, name: value}).key() for name, value in changes.items()}
+    assert len(keys | {spec.key()}) == len(changes) + 1 and RunSpec(**dict(reversed(PAIR.items()))).key() == spec.key()
+    assert RunSpec(**PAIR, options={"a": 1, "b": 2}).key() == RunSpec(**PAIR, options={"b": 2, "a": 1}).key()
+
+
+def test_a_field_that_came_later_and_is_not_used_changes_no_key() -> None:
+    plain, said = RunSpec(**PAIR), read_spec({**PAIR, "others": [], "nulls": "none", "outside": ""})
+    assert json.loads(plain.json_text()).keys() == RunSpec.model_fields.keys() - LATER
+    assert said.json_text() == plain.json_text()
+
+
+def test_the_command_survives_a_shell() -> None:
+    spec = RunSpec(
+        base="my models/base; rm -rf x", finetuned="t", task="my task.yaml", sizes=("0.1%", "5"), seed=3,
+        localizer="learned", options={"base": "empty"}, interpolation=True, max_test=100,
+        others=("imdb", "my other.yaml"), cuda_graphs=True, lean=True, dtype="own", data_parallel=2, gain=2,
+    )  # fmt: skip
+    words = shlex.split(spec.command())
+    said = {flag: [words[i + 1] for i, word in enumerate(words) if word == flag] for flag in words if flag[:2] == "--"}
+    flags = ("--interpolation", "--cuda-graphs", "--lean")
+    assert words[:4] == ["python", "-m", "skillviz", "localize"] and set(flags) <= set(words)
+    assert {flag: values for flag, values in said.items() if flag not in flags} == {
+        "--base": ["my models/base; rm -rf x"], "--finetuned": ["t"], "--task": ["my task.yaml"],
+        "--method": ["learned"], "--size": ["0.1%", "5"], "--seed": ["3"], "--max-test": ["100"],
+        "--option": ['base="empty"'], "--also": ["imdb", "my other.yaml"], "--dtype": ["own"],
+        "--data-parallel": ["2"], "--gain": ["2.0"], "--nulls": ["none"],
+    }  # fmt: skip
+
+
+def test_the_python_line_gives_the_same_spec_back() -> None:
+    spec = RunSpec(
+        **PAIR, sizes=("0.1%", "5"), seed=3, readout="head", options={"lr": 0.5}, max_train=9, others="imdb",
+        cuda_graphs=True,
+    )  # fmt: skip
+    code = spec.python().replace("import skillviz\n", "").replace("skillviz.localize", "RunSpec")
+    scope: dict[str, object] = {"RunSpec": RunSpec}
+    exec(code, scope)
+    assert scope["run"] == spec
+
+
+def test_paths_of_a_folder_mean_the_same_from_any_other(tmp_path: Path) -> None:
+    for name in ("a", "b", "cr"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "task.yaml").touch()
+    spec = read_spec({"base": "a", "finetuned": "b", "task": "task.yaml", "others": ("cr",)}).anchored(tmp_path)
+    paths = (str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "task.yaml"))
+    assert (spec.base, spec.finetuned, spec.task) == paths
+    assert spec.others == ("cr",), "a name of a task is no path"
+    hub = read_spec({"base": "org/base", "finetuned": "examples/models/minilm-l6", "task": "cr"})
+    assert hub.anchored(tmp_path) == hub

@@ -1,16 +1,15 @@
 """Tests of a run from two model folders to a finished record, its self-checks, and each way it can stop earlier."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import json
 import os
 import shutil
 from collections.abc import Callable
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import DEFAULT, Mock
 
 import numpy as np
 import pytest
@@ -33,7 +32,8 @@ from skillviz.runs.process import PHASES, Progress
 from skillviz.runs.produce import produce
 from skillviz.runs.selfcheck import ends_check, fingerprint_of, ranking_check, restored_check, size_check
 from skillviz.runs.session import ENDS, Session
-from tests.runs.tiny_world import D, Run, Store, failed_checks, spec_of
+from tests.refused import refuses
+from tests.runs.tiny_world import D, Run, Store, failed_checks, produced, spec_of
 from tests.tiers import first
 from tests.tiny import tiny_pair, tiny_task
 
@@ -42,8 +42,7 @@ from tests.tiny import tiny_pair, tiny_task
 @pytest.mark.parametrize("name", first(LOCALIZERS))
 def test_every_localizer_makes_a_whole_run(world: Path, session: Session, store: Store, name: str) -> None:
     own = {"learned": {"lr": 1e4, "base_share": 0.01}, "expression": {"expression": {"layers": [1]}}}
-    options = own.get(name, {})
-    spec = spec_of(world, localizer=name, sizes=("5%", "1%", "20%"), steps=4, batch_size=16, options=options)
+    spec = spec_of(world, localizer=name, sizes=("5%", "1%", "20%"), steps=4, batch_size=16, options=own.get(name, {}))
     run = produce(spec, store, session=session)
     record, layers = run.record, run.layers()
     assert [(check.name, check.passed) for check in record.checks] == [
@@ -58,10 +57,7 @@ def test_every_localizer_makes_a_whole_run(world: Path, session: Session, store:
     assert (len(run.predictions()), len(run.interpolation())) == (4 * (32 + 32), 0)
 
 
-@pytest.fixture(scope="module")
-def first(world: Path, session: Session, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    store = Store(tmp_path_factory.mktemp("first"))
-    return produce(spec_of(world, sizes=("5%", "1%", "20%")), store, session=session)
+first = produced(sizes=("5%", "1%", "20%"))
 
 
 def test_the_record_tells_where_the_numbers_come_from(first: Run, world: Path) -> None:
@@ -212,8 +208,7 @@ def test_environment_variables_stay_in_the_record(world: Path, store: Store, mon
     spec = spec_of(world, base="${SOMEWHERE}/base", finetuned="$SOMEWHERE/finetuned", task="${SOMEWHERE}/task.yaml")
     assert produce(spec, store).record.base.source == "${SOMEWHERE}/base"
     monkeypatch.delenv("SOMEWHERE")
-    with pytest.raises(errors.BadInput, match="SOMEWHERE"):
-        produce(spec, store)
+    refuses(errors.BadInput, "SOMEWHERE", produce, spec, store)
 
 
 def test_progress_names_every_phase_and_step(world: Path, session: Session, store: Store) -> None:
@@ -281,8 +276,7 @@ def test_ctrl_c_at_the_very_end_leaves_a_finished_run(
     world: Path, session: Session, store: Store, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(RunFolder, "clear_work", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        produce(spec_of(world), store, session=session)
+    refuses(KeyboardInterrupt, None, produce, spec_of(world), store, session=session)
     (run,) = store.list()
     assert (run.record.status, store.verify(run.id)) == ("finished", [])
 
@@ -298,8 +292,7 @@ def test_a_failure_is_classed_and_raised_again(
     world: Path, session: Session, store: Store, monkeypatch: Any, error: Exception, kind: str
 ) -> None:
     monkeypatch.setattr(engine, "search", Mock(side_effect=error))
-    with pytest.raises(type(error)):
-        produce(spec_of(world), store, session=session)
+    refuses(type(error), None, produce, spec_of(world), store, session=session)
     (record,) = (entry.record for entry in store.unfinished())
     assert (record.status, record.error.kind, store.list()) == ("failed", kind, [])
     assert record.error.hint and record.finished
@@ -310,17 +303,8 @@ def test_a_disk_that_fills_up_lists_no_run(
     world: Path, session: Session, store: Store, monkeypatch: Any, room: int
 ) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    real = atomic._sync
-    left = iter(range(room))
-
-    def sync(path: Path) -> None:
-        if next(left, None) is None:
-            raise full
-        real(path)
-
-    monkeypatch.setattr(atomic, "_sync", sync)
-    with pytest.raises(errors.DiskFull):
-        produce(spec_of(world), store, session=session)
+    monkeypatch.setattr(atomic, "_sync", Mock(wraps=atomic._sync, side_effect=chain([DEFAULT] * room, repeat(full))))
+    refuses(errors.DiskFull, None, produce, spec_of(world), store, session=session)
     assert store.list() == [] and store.unreadable() == []
     assert {entry.record.status for entry in store.unfinished()} <= {"failed", "queued"}
     assert list(store.root.glob("*/*.parquet")) == [], "only the record and the log are left"
@@ -342,27 +326,26 @@ def one_too_few(problem: Any, size: int, *, seed: int, options: Any) -> Any:
 def test_a_localizer_that_returns_too_few_entries_fails_its_check(
     world: Path, session: Session, store: Store, monkeypatch: Any
 ) -> None:
-    planted = dataclasses.replace(RANDOM, run=f"{__name__}:one_too_few", nested=False)
-    monkeypatch.setitem(localizers.LOCALIZERS, "random", planted)
+    monkeypatch.setitem(
+        localizers.LOCALIZERS, "random", dataclasses.replace(RANDOM, run=f"{__name__}:one_too_few", nested=False)
+    )
     assert failed_checks(produce(spec_of(world, localizer="random"), store, session=session)) == ["size"]
 
 
-REGION = Region.from_flat(np.array([3, 5, 9]), {"a": (4, 4)})
-
-
 @pytest.mark.parametrize(
-    ("order", "size", "passes"),
-    [([9, 3, 5], 3, True), ([9, 3, 5], None, True), ([9, 3, 5], 4, False), ([9, 3, 5, 5], None, False)],
-)
-def test_the_size_must_be_the_one_asked_for(order: list[int], size: int | None, passes: bool) -> None:
-    assert size_check(REGION, np.array(order), size).passed == passes
-
-
-@pytest.mark.parametrize(
-    ("order", "passes"), [([9, 3, 5, 0], True), ([9, 3, 0, 5], False), ([9, 3, 5, 9], False), ([9, 3], False)]
-)
-def test_the_ranking_must_begin_with_the_region(order: list[int], passes: bool) -> None:
-    assert ranking_check(REGION, np.array(order)).passed == passes
+    ("check", "order", "size", "passes"),
+    [
+        (size_check, [9, 3, 5], (3,), True), (size_check, [9, 3, 5], (None,), True),
+        (size_check, [9, 3, 5], (4,), False), (size_check, [9, 3, 5, 5], (None,), False),
+        (size_check, [9, 3, 5, 5], (3,), False),
+        (ranking_check, [9, 3, 5, 0], (), True), (ranking_check, [9, 3, 0, 5], (), False),
+        (ranking_check, [9, 3, 5, 9], (), False), (ranking_check, [9, 3], (), False),
+    ],
+)  # fmt: skip
+def test_the_size_must_be_the_one_asked_for_and_the_ranking_begins_with_the_region(
+    check: Callable[..., Any], order: list[int], size: tuple[int | None, ...], passes: bool
+) -> None:
+    assert check(Region.from_flat(np.array([3, 5, 9]), {"a": (4, 4)}), np.array(order), *size).passed == passes
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Tests of a run scored on other data: other tasks and texts that fit no class. Its own numbers stay as they are."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil
@@ -43,8 +41,8 @@ from skillviz.tasks.source import OUT_OF_SCOPE
 from skillviz.tasks.source import out_of_scope as texts
 from skillviz.tasks.splits import load_test
 from skillviz.tasks.task import Hub, LabelWords, Task, Template
-from tests.refused import refused
-from tests.runs.tiny_world import Run, Session, Store, spec_of
+from tests.refused import refused, refuses
+from tests.runs.tiny_world import Run, Session, Store, produced, spec_of
 from tests.tasks.make import write_rows, write_task
 from tests.tiny import tiny_rows, tiny_task
 
@@ -54,8 +52,7 @@ STATES = ("pretrained", "finetuned", "grafted", "complement")
 def other_task(folder: Path, name: str, rows: int = 40, seed: int = 70, **changes: Any) -> Path:
     """Write a task of this name whose test examples are drawn with the seed; return its path."""
     path = tiny_task(folder, rows=16)
-    told = {**yaml.safe_load(path.read_text()), "name": name, **changes}
-    path.write_text(yaml.safe_dump(told, sort_keys=False))
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "name": name, **changes}, sort_keys=False))
     (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tiny_rows(rows, seed=seed)))
     return path
 
@@ -69,8 +66,11 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def made(world: Path, session: Session, others: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return a movement run of three sizes, scored on both tasks, with the grid."""
-    spec = spec_of(world, sizes=("5%", "1%", "20%"), others=others, interpolation=True)
-    return produce(spec, Store(tmp_path_factory.mktemp("scored")), session=session)
+    return produce(
+        spec_of(world, sizes=("5%", "1%", "20%"), others=others, interpolation=True),
+        Store(tmp_path_factory.mktemp("scored")),
+        session=session,
+    )
 
 
 @pytest.mark.nightly
@@ -97,8 +97,9 @@ def test_stored_predictions_are_those_of_the_other_task(made: Run, session: Sess
         ids, labels, logits = made.logits(state, "test", "near")
         assert np.array_equal(logits, predict(pair, encoded, state, made.region())), state
         assert list(ids) == encoded.ids and np.array_equal(labels, encoded.labels), state
-    stored = made.record.transfers[0].scores.states["grafted"]
-    assert stored == metrics(made.logits("grafted", "test", "near")[2], encoded.labels, made.record.task)
+    assert made.record.transfers[0].scores.states["grafted"] == metrics(
+        made.logits("grafted", "test", "near")[2], encoded.labels, made.record.task
+    )
 
 
 @pytest.mark.slow
@@ -134,8 +135,9 @@ def test_every_point_of_the_grid_is_what_evaluation_says(
     assert own["count"].tolist() == told["count"].tolist() and own["count"].sum() == len(encoded)
     share = own["correct"] / own["count"].where(own["count"] > 0)
     assert np.allclose([own["confidence"], share], [told["confidence"], told["accuracy"]], equal_nan=True)
-    gap = (own["confidence"].fillna(0) * own["count"] - own["correct"]).abs().sum() / len(encoded)
-    assert gap == pytest.approx(found.loc["ece", "value"])
+    assert (own["confidence"].fillna(0) * own["count"] - own["correct"]).abs().sum() / len(encoded) == pytest.approx(
+        found.loc["ece", "value"]
+    )
 
 
 @pytest.mark.slow
@@ -221,35 +223,32 @@ def test_every_size_has_its_complement(world: Path, store: Store) -> None:
     table = run.complement().query("split == 'test'")
     values = table.set_index(["size", "metric"])["value"]
     assert "complement.parquet" in run.files and set(run.complement()["size"]) == set(run.record.sizes)
-    main = run.record.metrics["test"].states["complement"]["accuracy"].value
-    assert values[run.record.size, "accuracy"] == main
+    assert values[run.record.size, "accuracy"] == run.record.metrics["test"].states["complement"]["accuracy"].value
     pair, encoded = session.pair(run.spec), session.encoded(run.spec)["test"]
     for size in run.record.sizes:
         logits = {**session.ends(run.spec)["test"], "complement": predict(pair, encoded, "complement", run.cut(size))}
         row = complement_row(logits, encoded.labels, run.record.task)
-        wanted = {name: e.value for name, e in row.items() if e.value is not None}
-        assert values.loc[size].dropna().to_dict() == pytest.approx(wanted)
+        assert values.loc[size].dropna().to_dict() == pytest.approx(
+            {name: e.value for name, e in row.items() if e.value is not None}
+        )
     pd.testing.assert_frame_equal(without_region(run, "test"), table)
-
-
-ONE = {"data": Hub(id="none/none"), "text": ("text",)}
 
 
 def labelled(
     name: str, *labels: str, words: tuple[str, ...] | None = None, asks: str = "masked", **changes: Any
 ) -> Task:
     """Return a task with these labels and a template that contains its name."""
-    told = {"template": Template(**{asks: f"{{text}} {name} <mask>." if asks == "masked" else f"{{text}} {name}:"})}
-    return Task(
-        name=name, labels=labels, label_words=LabelWords(**{asks: words or labels}), **{**ONE, **told, **changes}
-    )
+    fields: dict[str, Any] = {
+        "data": Hub(id="none/none"), "text": ("text",), "label_words": LabelWords(**{asks: words or labels}),
+        "template": Template(**{asks: f"{{text}} {name} <mask>." if asks == "masked" else f"{{text}} {name}:"}),
+    }  # fmt: skip
+    return Task(name=name, labels=labels, **{**fields, **changes})
 
 
 SOURCE = labelled("source", "bad", "good", words=("terrible", "great"))
 OTHER = labelled("other", "good", "bad")
 UNASKED = labelled("other", "good", "bad", asks="causal", max_length=32)
 MANY = labelled("other", "awful", "poor", "bad", "fine", words=("w1", "w2", "w3", "w4"))
-TWO = labelled("two", "good", "bad", text=("a", "b"), template=Template(masked="{a} {b} <mask>"))
 
 
 @pytest.mark.parametrize("labels", [("Good", "BAD"), ("good", "bad")])
@@ -307,7 +306,8 @@ test_what_does_not_fit_is_one_sentence = refused(
         "^(?!.*say which)(?=.*'ugly' is a label of 'other').*only tasks with the same labels can be scored with it",
         refuse_unfit, SOURCE, {"x.yaml": labelled("other", "good", "ugly")},
     ),
-    ("number of texts", refuse_unfit, SOURCE, {"two": TWO}),
+    ("number of texts", refuse_unfit, SOURCE,
+     {"two": labelled("two", "good", "bad", text=("a", "b"), template=Template(masked="{a} {b} <mask>"))}),
     ("name each task once", refuse_unfit, SOURCE, {"a": OTHER, "b": OTHER}),
     *(
         ("a mapping takes each of good, bad", label_mapping, SOURCE, OTHER, mapping)
@@ -332,8 +332,9 @@ def named(world: Path, folder: Path, name: str = "outside.jsonl", rows: list[dic
     shutil.copytree(world, folder, dirs_exist_ok=True)
     if rows is not None:
         write_rows(folder / name, rows)
-    told = yaml.safe_load((folder / "task.yaml").read_text())
-    (folder / "task.yaml").write_text(yaml.safe_dump({**told, "out_of_scope": name}, sort_keys=False))
+    (folder / "task.yaml").write_text(
+        yaml.safe_dump({**yaml.safe_load((folder / "task.yaml").read_text()), "out_of_scope": name}, sort_keys=False)
+    )
     return folder
 
 
@@ -347,9 +348,7 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return produce(spec_of(folder), Store(tmp_path_factory.mktemp("with")))
 
 
-@pytest.fixture(scope="module")
-def without(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return produce(spec_of(world), Store(tmp_path_factory.mktemp("without")))
+without = produced()
 
 
 def logits_of(run: Run) -> dict[str, np.ndarray]:
@@ -365,8 +364,9 @@ def test_the_three_models_are_scored_on_them_and_kept_apart(folder: Path, run: R
     found = logits_of(run)
     assert list(found) == ["pretrained", "finetuned", "grafted"]
     for state, logits in found.items():
-        inside = run.region() if state == "grafted" else None
-        np.testing.assert_array_equal(logits, predict(pair, encoded, state, inside))
+        np.testing.assert_array_equal(
+            logits, predict(pair, encoded, state, (run.region() if state == "grafted" else None))
+        )
     assert set(run.files) - set(without.files) == {"out_of_scope.parquet"}
 
 
@@ -389,8 +389,9 @@ def test_what_is_shown_of_them(run: Run, without: Run) -> None:
     top = {name: [confidence(probabilities(z[name])) for z in (test, outside)] for name in test}
     table = out_of_scope.confidence_scores(sure).set_index("state")
     for name, (inside, others) in top.items():
-        found = tuple(table.loc[name, ["auroc", "confidence_out_of_scope"]])
-        assert found == pytest.approx((auroc(inside, others).value, others.mean())), name
+        assert tuple(table.loc[name, ["auroc", "confidence_out_of_scope"]]) == pytest.approx(
+            (auroc(inside, others).value, others.mean())
+        ), name
     verdict, words = out_of_scope.findings(sure)[0]
     less = auroc_difference(*top["grafted"], *top["finetuned"])
     assert f"{100 * abs(less.value):.1f} points" in words and verdict in ("better", "worse", "no clear difference")
@@ -411,8 +412,7 @@ def test_report_and_zip_hold_them(run: Run, without: Run) -> None:
 
 
 def test_no_more_of_them_are_scored_than_of_test_examples(folder: Path) -> None:
-    few = Session().encoded_out_of_scope(spec_of(folder, max_test=7))
-    assert few is not None and len(few.ids) == 7
+    assert len(Session().encoded_out_of_scope(spec_of(folder, max_test=7)).ids) == 7
 
 
 def test_a_file_with_every_text_is_read(folder: Path) -> None:
@@ -431,9 +431,7 @@ def test_a_file_with_every_text_is_read(folder: Path) -> None:
 def test_a_file_that_cannot_be_used_is_refused_before_the_run_starts(
     world: Path, tmp_path: Path, rows: list[dict[str, str]] | None, message: str
 ) -> None:
-    own = named(world, tmp_path / "world", "x.jsonl", rows)
-    with pytest.raises(BadData, match=message):
-        planned(spec_of(own), Session(), library())
+    refuses(BadData, message, planned, spec_of(named(world, tmp_path / "world", "x.jsonl", rows)), Session(), library())
 
 
 def test_a_task_without_classes_takes_none(tmp_path: Path) -> None:
@@ -441,5 +439,4 @@ def test_a_task_without_classes_takes_none(tmp_path: Path) -> None:
         tmp_path, reference="label", labels=None, label=None, label_words=None, template={"causal": "{text}"},
         out_of_scope="outside.jsonl",
     )  # fmt: skip
-    with pytest.raises(BadInput, match="'out_of_scope' names texts that fit no class"):
-        task(path)
+    refuses(BadInput, "'out_of_scope' names texts that fit no class", task, path)

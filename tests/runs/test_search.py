@@ -1,7 +1,6 @@
-"""Tests of the searches of a run: their number, matching outputs, its nulls, and controls."""
+"""Tests of the searches of a run: their number, matching outputs, other texts, its nulls, and controls."""
 
-from __future__ import annotations
-
+import json
 from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.core.nulls import NULLS, beyond_null
 from skillviz.core.region import Region
 from skillviz.core.scores import correct, probabilities
-from skillviz.errors import BadInput
+from skillviz.errors import BadData, BadInput, UnknownTask
 from skillviz.models.null_pair import null_pair
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
@@ -34,7 +34,7 @@ from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.other_regions import OtherRegions
 from skillviz.runs.part_scores import DISJOINT
 from skillviz.runs.plan import planned, refused_options
-from skillviz.runs.produce import produce
+from skillviz.runs.produce import produce, searched_data
 from skillviz.runs.record import Estimate
 from skillviz.runs.search import Searched, SearchStep, search
 from skillviz.runs.selfcheck import ends_check
@@ -45,8 +45,12 @@ from skillviz.runs.wise import on_path
 from skillviz.show import beyond
 from skillviz.show.finding import finding
 from skillviz.tasks import registry
+from tests.core.by_hand import by_hand
+from tests.refused import refuses
 from tests.runs.test_checkpoint import resumed
-from tests.runs.tiny_world import Run, Session, failed_checks, spec_of
+from tests.runs.test_texts import rows_of
+from tests.runs.tiny_world import Run, Session, failed_checks, produced, spec_of
+from tests.tiny import tiny_task
 
 D = 100
 
@@ -99,8 +103,7 @@ def test_the_ranking_names_each_entry_once_and_begins_with_the_main_region(sizes
     result, *_ = searched(sizes, seed)
     ranking = result.ranking()
     assert np.array_equal(ranking[: sizes[0]], result.orders[sizes[0]])
-    larger = np.concatenate([result.orders[s] for s in sizes if s >= sizes[0]])
-    assert sorted(ranking) == sorted(set(larger))
+    assert sorted(ranking) == sorted(set(np.concatenate([result.orders[s] for s in sizes if s >= sizes[0]])))
 
 
 @pytest.mark.parametrize(("nested", "targets"), [(True, [40, 40]), (False, [10, 10, 40, 40])])
@@ -113,8 +116,7 @@ def test_the_history_fits_its_table_and_an_undefined_loss_is_missing(nested: boo
 def test_the_run_its_nulls_and_other_regions_match_the_fine_tuned_model_and_not_the_labels(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"match": "outputs"}
-    spec = spec_of(world, localizer="stagewise", steps=3, batch_size=16, options=options, nulls="shuffled")
+    spec = spec_of(world, localizer="stagewise", steps=3, batch_size=16, options={"match": "outputs"}, nulls="shuffled")
     session = Session()
     plan, data = planned(spec, session, Library(())), session.encoded(spec)
     wanted = probabilities(predict(session.pair(spec), data["train"], "finetuned"))
@@ -133,8 +135,9 @@ def test_the_run_its_nulls_and_other_regions_match_the_fine_tuned_model_and_not_
     data["train"] = replace(data["train"], labels=1 - data["train"].labels)
     again = production.made(plan, session, Store(tmp_path / "other"), lambda progress: None).region()
     assert again == run.region()
-    on_labels = produce(spec.model_copy(update={"options": {}}), Store(tmp_path / "labels")).region()
-    assert again != on_labels, "a search on labels would pass"
+    assert again != produce(spec.model_copy(update={"options": {}}), Store(tmp_path / "labels")).region(), (
+        "a search on labels would pass"
+    )
 
 
 def test_a_task_with_references_has_no_outputs_to_match(world: Path) -> None:
@@ -144,10 +147,7 @@ def test_a_task_with_references_has_no_outputs_to_match(world: Path) -> None:
     assert refused_options(options, registry.task(str(world / "task.yaml")), False) is None
 
 
-@pytest.fixture(scope="module")
-def control(world: Path, session: Session, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    spec = spec_of(world, localizer="lottery", sizes=("50%", "90%"), steps=3, batch_size=16)
-    return produce(spec, Store(tmp_path_factory.mktemp("control")), session=session)
+control = produced(localizer="lottery", sizes=("50%", "90%"), steps=3, batch_size=16)
 
 
 def ends_of(run: Run) -> str:
@@ -187,8 +187,9 @@ def test_its_states_are_those_of_the_zeroed_model(world: Path, session: Session,
     for state, inside in (("pretrained", region[:0]), ("grafted", region)):
         own.flat.theta.zero_()
         own.flat.theta[inside] = own.finetuned[inside]
-        wanted = own.objective(session.encoded(control.spec)["test"]).logits()
-        np.testing.assert_array_equal(control.logits(state)[2], wanted)
+        np.testing.assert_array_equal(
+            control.logits(state)[2], own.objective(session.encoded(control.spec)["test"]).logits()
+        )
 
 
 def test_embeddings_and_head_are_kept(world: Path) -> None:
@@ -199,8 +200,7 @@ def test_embeddings_and_head_are_kept(world: Path) -> None:
     other = dict(plain.model.named_parameters())
     for name, parameter in pair.model.named_parameters():
         assert name in pair.table.names or torch.equal(parameter, other[name]), name
-    with pytest.raises(BadInput, match="allowed: base, zero"):
-        load_pair(**files, rest="mean")
+    refuses(BadInput, "allowed: base, zero", load_pair, **files, rest="mean")
 
 
 def test_a_wrong_end_is_caught(world: Path, session: Session, control: Run) -> None:
@@ -219,14 +219,10 @@ def test_its_ends_in_every_state_are_exact_and_it_is_not_exported(control: Run, 
         assert not pair.flat.theta.any()
     assert np.array_equal(predict(pair, few, "grafted", full), predict(pair, few, "finetuned"))
     for export in (lambda: graft_of_run(control), lambda: pair.graft(control.region())):
-        with pytest.raises(BadInput, match="a control .*cannot be exported"):
-            export()
+        refuses(BadInput, "a control .*cannot be exported", export)
 
 
-@pytest.fixture(scope="module")
-def run(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    spec = spec_of(world, localizer="stagewise", steps=3, batch_size=16, nulls="all", null_draws=2)
-    return produce(spec, Store(tmp_path_factory.mktemp("nulls")))
+run = produced(localizer="stagewise", steps=3, batch_size=16, nulls="all", null_draws=2)
 
 
 def logits_of(run: Run, kind: str, draw: int) -> np.ndarray:
@@ -236,8 +232,9 @@ def logits_of(run: Run, kind: str, draw: int) -> np.ndarray:
 def test_every_draw_is_stored_with_its_predictions(run: Run) -> None:
     notes = run.record.nulls
     assert [(note.kind, note.draws) for note in notes] == list(zip(NULLS, (2, 1, 2, 1), strict=True))
-    found = run.nulls().groupby(["null", "draw"])["split"].agg(set).to_dict()
-    assert found == {(note.kind, draw): {"validation", "test"} for note in notes for draw in range(note.draws)}
+    assert run.nulls().groupby(["null", "draw"])["split"].agg(set).to_dict() == {
+        (note.kind, draw): {"validation", "test"} for note in notes for draw in range(note.draws)
+    }
     assert [note.sizes for note in notes] == [(run.record.size,) * note.draws for note in notes]
     assert [note.true_signs is not None for note in notes] == [row.has_signs for row in NULLS.values()]
 
@@ -254,8 +251,9 @@ def test_a_null_is_the_same_search_on_the_null_movement(run: Run) -> None:
     pair, data = session.pair(run.spec), session.encoded(run.spec)
     moved, plan = null_pair(pair, "shuffled", 1), planned(run.spec, session, library(run.path.parent))
     problem, options, _ = production.problem_of(plan, moved, data)
-    search = plan.row.search(problem, run.record.size, seed=run.spec.seed, options=options)
-    order = followed(search, lambda step: None).order
+    order = followed(
+        plan.row.search(problem, run.record.size, seed=run.spec.seed, options=options), lambda step: None
+    ).order
     problem.reset()
     region = Region.from_flat(np.sort(order[: run.record.size]), pair.table.shapes)
     assert np.array_equal(logits_of(run, "shuffled", 1), predict(moved, data["test"], "grafted", region))
@@ -317,12 +315,12 @@ def test_a_share_is_said_only_of_a_gain(run: Run, share: Estimate, words: list[s
     assert [one for one in words if one not in said] == [] and ("of the gain" in said) == bool(words)
 
 
-def test_verdicts_are_of_the_interval() -> None:
-    ends = {
-        (0.01, 0.05): "better", (-0.05, -0.01): "worse", (-0.01, 0.05): "no clear difference",
-        (None, None): "not measured",
-    }  # fmt: skip
-    assert {end: beyond.verdict(Estimate(value=0.02, low=end[0], high=end[1])) for end in ends} == ends
+test_verdicts_are_of_the_interval = by_hand(
+    *((verdict, verdict, beyond.verdict, Estimate(value=0.02, low=low, high=high)) for verdict, low, high in (
+        ("better", 0.01, 0.05), ("worse", -0.05, -0.01), ("no clear difference", -0.01, 0.05),
+        ("not measured", None, None),
+    ))
+)  # fmt: skip
 
 
 def test_another_run_of_the_same_search_lends_its_null(run: Run) -> None:
@@ -339,8 +337,7 @@ def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeyp
     whole = produce(spec, Store(store.root.parent / "whole"))
     first = Mock(wraps=nulls.searched_null, side_effect=[DEFAULT, DEFAULT, KeyboardInterrupt])
     monkeypatch.setattr(production, "searched_null", first)
-    with pytest.raises(KeyboardInterrupt):
-        produce(spec, store)
+    refuses(KeyboardInterrupt, None, produce, spec, store)
     second = Mock(wraps=nulls.searched_null)
     monkeypatch.setattr(production, "searched_null", second)
     (cut_short,) = store.unfinished()
@@ -394,8 +391,7 @@ def test_rescaled_values_keep_the_expected_sum_and_their_ends_are_exact(world: P
         entries = torch.from_numpy(region.flat())
         wanted = pair.base.clone()
         for i in entries.tolist():
-            movement = float(pair.finetuned[i]) - float(pair.base[i])
-            wanted[i] = float(pair.base[i]) + movement * pair.d / size
+            wanted[i] = float(pair.base[i]) + (float(pair.finetuned[i]) - float(pair.base[i])) * pair.d / size
         with pair.at("grafted", region):
             inside = pair.flat.theta.clone()
         torch.testing.assert_close(inside, wanted, rtol=1e-5 if dtype == "float32" else 1e-2, atol=1e-6)
@@ -407,8 +403,7 @@ def test_rescaled_values_keep_the_expected_sum_and_their_ends_are_exact(world: P
     for region, end in ((empty, pair.base), (full, pair.finetuned)):
         with pair.at("grafted", region):
             assert torch.equal(pair.flat.theta, end)
-    with pytest.raises(BadInput, match="a control .*cannot be exported"):
-        pair.graft(empty)
+    refuses(BadInput, "a control .*cannot be exported", pair.graft, empty)
 
 
 @pytest.mark.nightly
@@ -427,8 +422,87 @@ def test_a_rescaled_run_scores_its_values_and_does_not_share_its_pair(world: Pat
             is_same = np.array_equal(run.logits(state, split)[2], drawn.logits(state, split)[2])
             assert is_same == (state != "grafted"), (state, split)
     pair = load_pair(run.spec.base, run.spec.finetuned, task=run.spec.task, device="cpu", rescaled=True)
-    logits = predict(pair, session.encoded(run.spec)["test"], "grafted", run.region())
-    np.testing.assert_allclose(logits, run.logits("grafted")[2], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        predict(pair, session.encoded(run.spec)["test"], "grafted", run.region()),
+        run.logits("grafted")[2],
+        rtol=1e-6,
+        atol=1e-7,
+    )
     assert run.curve()["value"].notna().any() and run.record.metrics["test"].recovered is not None
     with pytest.raises(BadInput, match="cannot be exported"):
         graft_of_run(run)
+
+
+def other_task(folder: Path, rows: list[dict[str, Any]]) -> str:
+    """Return the file of a task of three labels of its own with these training rows, all of its first label."""
+    folder.mkdir()
+    for split in ("train", "test"):
+        (folder / f"{split}.jsonl").write_text("\n".join([json.dumps({**row, "label": 0}) for row in rows]) + "\n")
+    data = {split: f"{split}.jsonl" for split in ("train", "test")}
+    (folder / "task.yaml").write_text(
+        yaml.safe_dump(
+            {"name": "elsewhere", "data": data, "text": ["text"], "label": "label", "labels": ["a", "b", "c"]}
+        )
+    )
+    return str(folder / "task.yaml")
+
+
+def matched(world: Path, **options: Any) -> RunSpec:
+    options = {"match": "outputs", **options}
+    return spec_of(world, localizer="stagewise", steps=3, batch_size=16, options=options, nulls="shuffled")
+
+
+def test_the_search_sees_the_other_task_s_texts_alone_and_none_that_is_held_out(world: Path, tmp_path: Path) -> None:
+    train, validation, test = (rows_of(world / f"{split}.jsonl") for split in ("train", "validation", "test"))
+    held = {row["text"] for row in (*validation, *test)}
+    fresh = [row for row in train if row["text"] not in held]
+    spec, session = matched(world, texts=other_task(tmp_path / "elsewhere", [*fresh[:20], *test[:2]])), Session()
+    plan = planned(spec, session, Library(()))
+    assert any("20 training texts of elsewhere and no label" in n and "; 2 that " in n for n in plan.notes)
+    data, own = searched_data(plan, session), session.encoded(spec)
+    wanted = [own["train"].input_ids[train.index(row)] for row in fresh[:20]]
+    assert all(map(np.array_equal, data["train"].input_ids, wanted)) and len(data["train"]) == len(wanted)
+    assert data["test"] is own["test"] and data["train"].targets.shape == (20, 2)
+    run = produce(spec, Store(tmp_path / "runs"))
+    assert run.record.nulls and plan.texts.note in run.record.notes
+
+
+def test_the_same_texts_give_the_same_region_whatever_their_labels(world: Path, tmp_path: Path) -> None:
+    elsewhere = other_task(tmp_path / "elsewhere", rows_of(world / "train.jsonl"))
+    store = Store(tmp_path / "runs")
+    own, other = (produce(spec, store).region() for spec in (matched(world), matched(world, texts=elsewhere)))
+    assert own == other, "no training text is held out here"
+    half = other_task(tmp_path / "half", rows_of(world / "train.jsonl")[:32])
+    assert produce(matched(world, texts=half), store).region() != own, "other texts, another region"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "facts"),
+    [
+        ({"match": "labels"}, BadInput, ("texts", "match=outputs")),
+        ({"texts": "no-such-task"}, UnknownTask, ("no-such-task",)),
+        ({"texts": "PAIRS"}, BadInput, ("tiny-pair", "number of texts")),
+        ({"texts": "TEST"}, BadData, ("elsewhere", "held out")),
+    ],
+    ids=["with labels", "unknown task", "two texts", "nothing left"],
+)
+def test_texts_that_cannot_be_searched_are_refused_before_there_is_a_folder(
+    world: Path, tmp_path: Path, change: dict[str, str], error: type[Exception], facts: tuple[str, ...]
+) -> None:
+    named = {
+        "PAIRS": lambda: str(tiny_task(tmp_path / "pairs", pair=True)),
+        "TEST": lambda: other_task(tmp_path / "elsewhere", rows_of(world / "test.jsonl")),
+    }
+    texts = change.get("texts", "TEST")
+    options = {**change, "texts": named.get(texts, lambda: texts)()}
+    store = Store(tmp_path / "runs")
+    with pytest.raises(error) as refused:
+        produce(matched(world, **options), store)
+    assert all(fact in str(refused.value) for fact in facts)
+    assert not store.list() and not store.unfinished()
+
+
+def test_a_relative_path_means_the_same_from_any_folder(world: Path, tmp_path: Path) -> None:
+    elsewhere = other_task(tmp_path / "elsewhere", rows_of(world / "train.jsonl"))
+    spec = matched(world, texts="elsewhere/task.yaml").anchored(tmp_path)
+    assert spec.options["texts"] == elsewhere and f'texts="{elsewhere}"' in spec.command()

@@ -1,7 +1,5 @@
 """Tests of the declared tables: matching and mismatching frames, a round trip, and the movement in layers.parquet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from skillviz.core.region import Region
 from skillviz.runs import tables
 from skillviz.runs.layers import layers_table, movement_summary
 from skillviz.runs.tables import TABLES, check, empty, score_columns
+from tests.refused import refuses
 
 LABELS = ("negative", "positive")
 HISTORY = pd.DataFrame(
@@ -58,8 +57,7 @@ def test_columns_come_out_in_order_with_their_dtypes_and_the_input_stays() -> No
     ],
 )
 def test_what_does_not_fit_is_named(change: Callable[[pd.DataFrame], pd.DataFrame], word: str) -> None:
-    with pytest.raises(ValueError, match=word):
-        check(change(HISTORY), "history")
+    refuses(ValueError, word, check, change(HISTORY), "history")
 
 
 def test_a_loss_may_be_missing() -> None:
@@ -71,8 +69,7 @@ def test_logits_are_float32_and_must_be_those_of_the_labels() -> None:
     assert str(frame["logit_positive"].dtype) == "float32"
     assert tables.logit_columns(LABELS) == ["logit_negative", "logit_positive"]
     for labels, word in (((*LABELS, "neutral"), "logit_neutral"), (LABELS[:1], "logit_positive")):
-        with pytest.raises(ValueError, match=word):
-            check(frame, "predictions", labels)
+        refuses(ValueError, word, check, frame, "predictions", labels)
 
 
 def test_a_layer_number_may_be_missing_and_stays_a_whole_number(tmp_path: Path) -> None:
@@ -111,11 +108,9 @@ def test_scores_of_generated_texts_bring_their_texts_or_have_no_column_of_them()
         check(pd.DataFrame({**rows, "dataset": "x", "split": "test", "state": "grafted"}), "predictions")
 
 
-SHAPES = {"transformer.h.0.attn.c_attn.weight": (4, 12), "transformer.h.0.ln_1.weight": (4,)}
-
-
 def test_the_movement_of_each_part_is_that_of_its_entries_and_of_those_in_the_region_alone() -> None:
-    table, rng = graftable("gpt2", SHAPES, {"n_head": 2}), np.random.default_rng(0)
+    shapes = {"transformer.h.0.attn.c_attn.weight": (4, 12), "transformer.h.0.ln_1.weight": (4,)}
+    table, rng = graftable("gpt2", shapes, {"n_head": 2}), np.random.default_rng(0)
     base, tuned = (torch.from_numpy(rng.normal(size=table.d).astype(np.float32)) for _ in range(2))
     movement = Movement(base, tuned, table)
     summary = movement_summary(movement)

@@ -1,7 +1,5 @@
 """Tests of texts from the task's own files: they are shown only if the files are the ones the run used."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -26,8 +24,12 @@ SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2, "n": {"validatio
 def run_of(task: Path, store: Path, **changed: Any) -> Run:
     """Return a fake run whose record has the fingerprint of this task's data."""
     run = fake_run(Store(store), task=str(task), **{**SMALL, **changed})
-    note = run.record.task.model_copy(update={"fingerprint": load(registry.task(task)).fingerprint})
-    return Run(run.path, run.record.model_copy(update={"task": note}))
+    return Run(
+        run.path,
+        run.record.model_copy(
+            update={"task": run.record.task.model_copy(update={"fingerprint": load(registry.task(task)).fingerprint})}
+        ),
+    )
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:

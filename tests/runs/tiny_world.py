@@ -1,9 +1,9 @@
 """Specs on the trained tiny pair of the fixture `world`, and the checks of a run on it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
@@ -20,9 +20,21 @@ def spec_of(world: Path, **changes: Any) -> RunSpec:
     """Return top movement at 5% on the pair and task in `world`, with these fields changed."""
     fields = {
         "base": str(world / "base"), "finetuned": str(world / "finetuned"), "task": str(world / "task.yaml"),
-        "localizer": "movement", "sizes": ("5%",), "device": "cpu",
+        "localizer": "movement", "sizes": ("5%",), "device": "cpu", **changes,
     }  # fmt: skip
-    return RunSpec(**{**fields, **changes})
+    return RunSpec(**fields)
+
+
+def produced(**changes: Any) -> Any:
+    """Return a fixture: the run of `spec_of` with these changes, made once for all tests of a file."""
+
+    @pytest.fixture(scope="module")
+    def made(world: Path, session: Session, tmp_path_factory: pytest.TempPathFactory) -> Run:
+        from skillviz.runs.produce import produce  # imports torch
+
+        return produce(spec_of(world, **changes), Store(tmp_path_factory.mktemp("runs")), session=session)
+
+    return made
 
 
 def failed_checks(run: Run) -> list[str]:

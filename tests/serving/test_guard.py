@@ -1,17 +1,19 @@
-"""Tests of the guard: other sites are refused, and messages that affect others or the server are dropped."""
-
-from __future__ import annotations
+"""Tests of the guard and of uploads: what may come in, from which pages, and how much."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
-from skillviz.serving import guard
-from skillviz.serving.settings import ANCESTORS_VARIABLE
+from skillviz.serving import guard, uploads
+from skillviz.serving.settings import ANCESTORS_VARIABLE, READONLY_VARIABLE
+from tests.core.by_hand import by_hand
 
 KINDS = [field.name for field in BackMsg.DESCRIPTOR.oneofs_by_name["type"].fields]
 PAYLOADS = ["deferred_file", "install_skills", "dismiss_skills_nudge", "dataframe_chunk"]
@@ -46,9 +48,6 @@ def through(*sent: Any, kind: str = "bytes") -> tuple[list[Any], list[Any]]:
 
 
 RERUN, CLEAR = message("rerun_script"), message("clear_cache")
-OF_DEVELOPERS = (
-    "clear_cache", "set_run_on_save", "load_git_info", "debug_disconnect_websocket", "debug_shutdown_runtime",
-)  # fmt: skip
 ARRIVE = [
     *(message(kind) for kind in ("rerun_script", "stop_script", "app_heartbeat", "file_urls_request")),
     *(message("backend_operation_request", payload) for payload in ("deferred_file", "dataframe_chunk")),
@@ -58,32 +57,31 @@ ARRIVE = [
 ]
 
 
-@pytest.mark.parametrize("sent", ARRIVE, ids=range(len(ARRIVE)))
-def test_messages_of_pages_downloads_and_parts_of_tables_arrive(sent: bytes) -> None:
-    assert through(sent) == ([sent], [])
+test_messages_of_pages_downloads_and_parts_of_tables_arrive_and_others_are_dropped = by_hand(
+    *((f"message {number} arrives", ([sent], []), through, sent) for number, sent in enumerate(ARRIVE)),
+    *((f"{name} is dropped", ([], []), through, sent) for name, sent in {
+        "rerun and clear": RERUN + CLEAR,
+        **{payload: message("backend_operation_request", payload) for payload in PAYLOADS[1:3]},
+    }.items()),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("padding", [b"", b"\xfa\xff\x0f\x05hello", b"\xfa\xff\x0f\x00" * 10_000], ids=range(3))
-@pytest.mark.parametrize("kind", OF_DEVELOPERS)
+@pytest.mark.parametrize(
+    "kind",
+    ["clear_cache", "set_run_on_save", "load_git_info", "debug_disconnect_websocket", "debug_shutdown_runtime"],
+)
 def test_messages_of_developers_are_dropped_and_the_next_one_arrives(kind: str, padding: bytes) -> None:
     assert through(message(kind, more=padding), RERUN, message(kind), RERUN) == ([RERUN, RERUN], [])
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [RERUN + CLEAR, *(message("backend_operation_request", payload) for payload in PAYLOADS[1:3])],
-    ids=["rerun and clear", *PAYLOADS[1:3]],
-)
-def test_other_messages_are_dropped(sent: bytes) -> None:
-    assert through(sent) == ([], [])
 
 
 def test_every_kind_is_known_here() -> None:
     """A later Streamlit may add kinds; each must be reviewed before it passes."""
     dropped = {kind for kind in KINDS if not guard.is_of_page(message(kind))}
     assert set(KINDS) == {*guard.OF_PAGES, "backend_operation_request", *dropped}
-    named = {field.name for field in BackMsg().backend_operation_request.DESCRIPTOR.oneofs_by_name["payload"].fields}
-    assert named == set(PAYLOADS)
+    assert {
+        field.name for field in BackMsg().backend_operation_request.DESCRIPTOR.oneofs_by_name["payload"].fields
+    } == set(PAYLOADS)
 
 
 def answered(
@@ -121,8 +119,8 @@ def test_a_page_of_another_site_is_refused(origin: str) -> None:
 
 
 def test_the_sizes_of_caches_are_nobodys_business() -> None:
-    paths = ("/_stcore/metrics", "/a/_stcore/metrics/")
-    assert [answered("http", path=path)[0]["status"] for path in paths] == [404, 404]
+    for path in ("/_stcore/metrics", "/a/_stcore/metrics/"):
+        assert answered("http", path=path)[0]["status"] == 404
 
 
 @pytest.mark.parametrize("kind", ["bytes", "text"])
@@ -135,15 +133,128 @@ def test_a_websocket_ends_at_a_message_that_no_page_sends(kind: str) -> None:
 
 @pytest.mark.parametrize("origin", [None, "http://localhost:8501", "http://127.0.0.1:9", "https://skills.example"])
 def test_its_own_pages_are_answered(origin: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {
-        "browser.serverAddress": "skills.example",
-        "server.address": "127.0.0.1",
-        "server.corsAllowedOrigins": [],
-    }
-    monkeypatch.setattr(guard.st, "get_option", options.get)
+    monkeypatch.setattr(
+        guard.st,
+        "get_option",
+        {"browser.serverAddress": "skills.example", "server.address": "127.0.0.1", "server.corsAllowedOrigins": []}.get,
+    )
     assert answered("http", origin)[0]["status"] == 200
 
 
 def test_a_class_may_frame_it_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ANCESTORS_VARIABLE, " https://class.example\n https://b.example;script-src * ")
     assert guard.frame_headers() == [(b"content-security-policy", b"frame-ancestors 'self' https://class.example")]
+
+
+FOLDER = "/_stcore/upload_file"
+
+
+@pytest.fixture(autouse=True)
+def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryUploadedFileManager]:
+    """Return Streamlit's store of files, empty; no tab has an uploader yet."""
+    store = MemoryUploadedFileManager(FOLDER)
+    monkeypatch.setattr(uploads, "_tabs", {})
+    monkeypatch.setattr(uploads, "exists", lambda: True)
+    monkeypatch.setattr(uploads, "Runtime", SimpleNamespace(instance=lambda: SimpleNamespace(uploaded_file_mgr=store)))
+    yield store
+    assert not uploads._under_way, "what has come counts no more"
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
+    """Return a function that draws an uploader in a tab, which then has this file."""
+
+    def show(session: str, file: str = "", owner: str = "", key: str = "train") -> object:
+        monkeypatch.setattr(uploads, "get_script_run_ctx", lambda: SimpleNamespace(session_id=session))
+        given = SimpleNamespace(file_id=file) if file else None
+        monkeypatch.setattr(uploads.st, "file_uploader", lambda *words, **settings: given)
+        return uploads.uploader("File", ["csv"], key=key, megabytes=3, owner=owner)
+
+    return show
+
+
+def put(
+    session: str,
+    size: int | None,
+    *,
+    path: str = FOLDER,
+    method: str = "PUT",
+    come: int = 0,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+    meanwhile: Callable[[], None] = lambda: None,
+) -> int:
+    """Return the status of an upload behind the guard that announces `size` bytes and sends `come`."""
+    receive = AsyncMock(return_value={"type": "http.request", "body": b"x" * come, "more_body": False})
+    send = AsyncMock()
+
+    async def taken(scope: dict, receive, send) -> None:
+        await receive()
+        meanwhile()
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+
+    length = () if size is None else ((b"content-length", str(size).encode()),)
+    asyncio.run(
+        guard.Guard(taken)(
+            {"type": "http", "method": method, "path": f"{path}/{session}/f", "headers": [*length, *headers]},
+            receive,
+            send,
+        )
+    )
+    return send.await_args_list[0].args[0]["status"]
+
+
+def test_who_was_shown_no_uploader_sends_nothing(shown: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert put("s", 10) == put("s", 10, path="/below/_stcore/upload_file") == 403
+    shown("s")
+    assert put("s", 10) == 204 and put("other", 10) == 403 and put("other", None, method="DELETE") == 204
+    monkeypatch.setenv(READONLY_VARIABLE, "1")
+    assert shown("read-only", file="f") is None and put("read-only", 10) == 403
+
+
+def test_an_upload_says_how_long_it_is_and_is_not_longer(shown: Callable[..., object]) -> None:
+    shown("s")
+    assert put("s", None) == put("s", 1, headers=((b"transfer-encoding", b"chunked"),)) == 411
+    assert put("s", uploads.MOST_OF_ONE + 1) == 413 and put("s", uploads.MOST_OF_ONE) == 204
+
+
+def kept(files: MemoryUploadedFileManager, session: str, *sizes: int) -> None:
+    """Put files of these sizes in memory; the sizes are faked, because real ones would be too large."""
+    for number, size in enumerate(sizes):
+        files.add_file(
+            session,
+            UploadedFileRec(
+                str(number), "a.csv", "text/csv", type("Large", (bytes,), {"__len__": lambda self, size=size: size})()
+            ),
+        )
+
+
+def test_one_visitor_has_a_limit_in_all_tabs_together(files, shown: Callable[..., object]) -> None:
+    for session, owner in (("s", "ada"), ("t", "ada"), ("u", "bo"), ("v", "")):
+        shown(session, owner=owner)
+    kept(files, "s", uploads.MOST_OF_ONE - 5)
+    assert put("s", 6) == put("t", 6) == 413 and put("t", 5) == put("u", 6) == put("v", 6) == 204
+    kept(files, "u", *[1] * uploads.MOST_FILES)
+    assert put("u", 1) == 413
+
+
+def test_what_is_under_way_counts_for_who_sends_it(shown: Callable[..., object]) -> None:
+    for session in "st":
+        shown(session)
+    rooms: list[bool] = []
+    asked, large = (("s", 6), ("s", 5), ("t", 6)), uploads.MOST_OF_ONE - 5
+    assert put("s", large, meanwhile=lambda: rooms.extend(uploads._has_room(*one) for one in asked)) == 204
+    assert rooms == [False, True, True] and uploads._has_room("s", 6)
+
+
+def test_what_arrives_counts_for_all_and_what_does_not_keeps_nobody_out(files, shown: Callable[..., object]) -> None:
+    shown("s")
+    kept(files, "others", uploads.MOST_OF_ALL - 5)
+    assert put("s", 100, come=6) == 413 and put("s", 100, come=5) == 204
+
+
+def test_the_file_that_an_uploader_had_before_goes(files, shown: Callable[..., object]) -> None:
+    """This happens if the page is left and comes back empty."""
+    kept(files, "s", 1, 2, 3)  # 0, 1 and 2 by name
+    for file, key, left in (("0", "train", "012"), ("1", "test", "012"), ("", "train", "12"), ("2", "test", "2")):
+        shown("s", file=file, key=key)
+        assert set(files.file_storage["s"]) == set(left), (file, key)

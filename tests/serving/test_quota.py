@@ -1,7 +1,5 @@
 """Tests of a user's quota: sizes as they are written, the files that count, and refusals over the limit."""
 
-from __future__ import annotations
-
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +21,11 @@ from skillviz.serving.users import store_of_user, user_named
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import scale
 from skillviz.studies.spec import StudySpec
-from tests.fake_run import fake_run
+from tests.fake_run import SMALL, fake_run
 from tests.refused import refuses
 from tests.tiny import tiny_pair, tiny_task
 
 SPEC = RunSpec(base="b", finetuned="f", task="t", device="cpu")
-SMALL = {"sizes": ("5%",), "layers": 1, "width": 8, "n": {"validation": 20, "test": 20}, "steps": 2}
 
 
 @pytest.mark.parametrize(
@@ -105,9 +102,8 @@ def test_open_jobs_are_counted_and_ended_ones_are_not(tmp_path: Path, monkeypatc
     )
     first.cancel()
     quota.refuse_job(store)
-    with pytest.raises(OverQuota):
-        store.create(SPEC)
-        jobs.resume(store, first.id)
+    store.create(SPEC)
+    refuses(OverQuota, None, jobs.resume, store, first.id)
 
 
 @pytest.mark.parametrize("act", ["start", "resume"])
@@ -161,8 +157,7 @@ def test_two_starts_of_a_study_at_once_start_it_once(
     monkeypatch.setattr(control.StudyJob, "of", lambda path: path)
     with ThreadPoolExecutor(3) as tabs:
         acts = [tabs.submit(jobs.start_study, study, Store(tmp_path / "runs")) for _ in range(3)]
-    refused = sorted(isinstance(done.exception(), StoreError) for done in acts)
-    assert (refused, len(running)) == ([False, True, True], 1)
+    assert (sorted(isinstance(done.exception(), StoreError) for done in acts), len(running)) == ([False, True, True], 1)
 
 
 def test_what_comes_counts_before_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Tests of read-only mode: no entry point starts or writes anything, and every page still opens."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable
@@ -146,8 +144,7 @@ def test_every_page_opens_and_its_actions_are_off(
     before = contents(made[0])
     test = confirmed(opened(name, run=next(iter(ids.values()))))
     assert not test.exception
-    words = json.dumps([str(part.value) for part in test.markdown])
-    assert (read_only.REASON in words) == PAGES[name].starts
+    assert (read_only.REASON in json.dumps([str(part.value) for part in test.markdown])) == PAGES[name].starts
     verbs = ("Start", "Save", "Find its region", "Delete", "Resume", "Cancel", "Score the", "Download ")
     acting = [button for button in test.button if button.label.startswith(verbs) and button.label != "Start over"]
     assert {(button.disabled, button.help) for button in acting} <= {(True, read_only.REASON)}
@@ -159,5 +156,6 @@ def test_launch_is_in_no_menu(ids: dict[str, str], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(streamlit, "Page", page)
     monkeypatch.setenv(READONLY_VARIABLE, "1")
     opened("runs")
-    drawn = [call.kwargs for call in page.call_args_list]
-    assert {one["url_path"] for one in drawn if one["visibility"] == "hidden"} == {"launch", "jobs"}
+    assert {
+        one["url_path"] for one in [call.kwargs for call in page.call_args_list] if one["visibility"] == "hidden"
+    } == {"launch", "jobs"}

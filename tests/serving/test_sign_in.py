@@ -1,6 +1,4 @@
-"""Tests of sign-in: admitted users, the store that a page reads, and no leak of one user's data to another."""
-
-from __future__ import annotations
+"""Tests of sign-in and of users' stores: admitted users, the store that a page reads, and no leak to another user."""
 
 import json
 import shutil
@@ -19,24 +17,19 @@ from skillviz.jobs import slots
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, library
 from skillviz.serving import sign_in, visitor
-from skillviz.serving.settings import SECRETS_VARIABLE
-from skillviz.serving.sign_in import User
-from skillviz.serving.users import OWNER, store_of_user, user_named
+from skillviz.serving.settings import RUNS_VARIABLE, SECRETS_VARIABLE
+from skillviz.serving.sign_in import User, make_store
+from skillviz.serving.users import OWNER, USER, shared_root, store_of_user, user_named, user_of
 from skillviz.ui import cache, jobs_view, live
-from tests.fake_run import fake_run
+from tests.fake_run import SMALL, fake_run
 from tests.refused import refuses
-from tests.ui import shared_store
 from tests.visitor import opened
 
 AUTH = '[auth]\nredirect_uri = "http://127.0.0.1/oauth2callback"\ncookie_secret = "x"\n'
 PROVIDER = 'client_id = "a"\nclient_secret = "b"\nserver_metadata_url = "https://id.example"\n'
-SMALL = {**shared_store.SMALL, "sizes": ("5%",)}
-OUT = {"iss": "a", "sub": "b", "is_logged_in": False}
 SPEC = RunSpec(base="a", finetuned="b", task="c")
 
 SignIn = Callable[..., None]
-
-
 providers = sign_in.providers  # the original function, saved before a test replaces it
 
 
@@ -143,7 +136,15 @@ def test_secrets_that_go_while_it_runs_do_not_open_it(secrets: Callable[[str], N
 
 @pytest.mark.parametrize(
     "claims",
-    [{}, {"sub": "a"}, {"iss": "a"}, {"iss": "", "sub": "a"}, {"iss": "a", "sub": ""}, {"iss": "a", "sub": 7}, OUT],
+    [
+        {},
+        {"sub": "a"},
+        {"iss": "a"},
+        {"iss": "", "sub": "a"},
+        {"iss": "a", "sub": ""},
+        {"iss": "a", "sub": 7},
+        {"iss": "a", "sub": "b", "is_logged_in": False},
+    ],
 )
 def test_who_is_nobody_reads_nothing(claims: dict[str, Any], signed_in: SignIn, ids: dict[str, str]) -> None:
     signed_in(**claims)
@@ -307,3 +308,42 @@ def test_no_place_on_the_server_is_shown_where_people_sign_in(
     assert jobs_view.runs_dir_option() == ""
     monkeypatch.setattr(sign_in, "providers", lambda: ())
     assert sign_in.sentence_of(error) == error.args[0] and str(shared) in jobs_view.runs_dir_option()
+
+
+def test_a_user_is_issuer_and_subject_together() -> None:
+    names = {user_named(*who) for who in (("a", "b"), ("a", "c"), ("b", "b"), ("ab", ""), ('a", "b', ""), ("a", "b"))}
+    assert len(names) == 5 and [name for name in names if not USER.fullmatch(name)] == []
+
+
+def test_a_store_knows_whose_it_is_and_a_subject_cannot_choose_a_folder(tmp_path: Path) -> None:
+    user = user_named("https://id.example", "../../etc")
+    root = store_of_user(tmp_path, user)
+    assert root.resolve().parent == tmp_path / "users" and store_of_user(tmp_path, "") == tmp_path
+    nobodys = {path: ("", path) for path in (tmp_path, root.parent, root.parent / "sst2-run", root / "run")}
+    whose = nobodys | {root: (user, tmp_path)}
+    assert {path: (user_of(path), shared_root(path)) for path in whose} == whose
+
+
+def test_a_user_sees_the_own_runs_the_shared_ones_and_those_that_ship(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, ships = Store(tmp_path / "runs"), Store(tmp_path / "ships")
+    monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: ships.root)
+    one, two = (Store(store_of_user(shared.root, user_named("i", name))) for name in "ab")
+    own, other, everybodys, shipped = (fake_run(store, **SMALL).id for store in (one, two, shared, ships))
+    assert [run.id for run in library(one.root).list()] == [own, everybodys, shipped]
+    assert [run.id for run in library(shared.root).list()] == [everybodys, shipped], "users' runs are not shared"
+    for name in (other, other[:-3], f"../{two.root.name}/{other}", f"users/{two.root.name}/{other}"):
+        for reach in (library(one.root).open, one.delete, shared.open):
+            refuses(RunNotFound, None, reach, name)
+    assert two.open(other).id == other
+
+
+def test_the_store_says_who_its_owner_is_and_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(RUNS_VARIABLE, str(tmp_path))
+    user, owner = user_named("i", "s"), {"issuer": "i", "subject": "s"}
+    for name in ("Ada", "Ada Lovelace"):
+        make_store(User(user, name, {**owner, "name": name}))
+    root = store_of_user(tmp_path, user)
+    assert json.loads((root / OWNER).read_text()) == {**owner, "name": "Ada"}
+    assert Store(root).list() == [] and Store(tmp_path).folders() == []

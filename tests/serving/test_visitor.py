@@ -1,7 +1,5 @@
 """Tests of files that a visitor names: only under the roots, and none before a click."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,20 +15,13 @@ from skillviz.tasks.yaml_files import read_yaml
 from tests.refused import refuses
 from tests.visitor import confirmed, opened
 
-TASK = """name: s3cret-task
-data: {{train: {data}, test: {data}}}
-text: text
-labels: [no, yes]
-"""
-
 
 @pytest.fixture
 def outside(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Return a folder outside the roots; only the test's own folder is inside."""
-    folder = tmp_path_factory.mktemp("outside")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv(ROOTS_VARIABLE, str(tmp_path))
-    return folder
+    for name in ("HOME", ROOTS_VARIABLE):
+        monkeypatch.setenv(name, str(tmp_path))
+    return tmp_path_factory.mktemp("outside")
 
 
 usual = visitor.st.get_option  # the original function, saved before a test replaces it
@@ -82,8 +73,10 @@ def test_on_another_address_the_home_is_closed_and_no_folder_is_said(
 
 
 def test_a_task_file_inside_may_not_name_data_outside(outside: Path, tmp_path: Path) -> None:
-    (outside / "rows.csv").write_text("text,label\na,no\nb,yes\n")
-    (tmp_path / "task.yaml").write_text(TASK.format(data=outside / "rows.csv"))
+    (rows := outside / "rows.csv").write_text("text,label\na,no\nb,yes\n")
+    (tmp_path / "task.yaml").write_text(
+        f"name: s3cret-task\ndata: {{train: {rows}, test: {rows}}}\ntext: text\nlabels: [no, yes]\n"
+    )
     refuses(BadInput, "outside the folders", visitor.task, str(tmp_path / "task.yaml"))
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
-VOID = {"meta", "br", "hr", "img", "link", "input"}
-
 
 @dataclass
 class Read(HTMLParser):
@@ -29,7 +27,7 @@ class Read(HTMLParser):
         self.elements.append((tag, dict(attrs)))
         if tag == "script":
             self.scripts.append((dict(attrs), ""))
-        if tag not in VOID:
+        if tag not in {"meta", "br", "hr", "img", "link", "input"}:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

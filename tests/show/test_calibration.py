@@ -33,8 +33,7 @@ def test_equal_mass_is_not_measured() -> None:
 
 def drawn_from(rng: np.random.Generator, z: np.ndarray) -> np.ndarray:
     """Return labels drawn from the probabilities of these logits."""
-    shares = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    return (shares.cumsum(axis=1) < rng.random((len(z), 1))).sum(axis=1)
+    return ((np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)).cumsum(axis=1) < rng.random((len(z), 1))).sum(axis=1)
 
 
 def shown_of(logits: dict[str, np.ndarray], labels: np.ndarray, equal_mass: bool) -> tuple[dict, dict, str, str]:

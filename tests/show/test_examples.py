@@ -1,4 +1,4 @@
-"""Tests of examples as a table: right answers, filters, order, and the sentences computed from them."""
+"""Tests of examples as a table: right answers, filters, order, and the sentences computed from them, also on slices."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillviz.analysis.answers import Answers
 from skillviz.core.agreement import mcnemar
 from skillviz.core.confusion import class_results
 from skillviz.core.intervals import metric_difference
+from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.plots.examples import FACTORS
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.show import example_table
+from skillviz.show import example_table, text
 from skillviz.show import examples as examples_words
 from skillviz.show.example_table import (
     CASE_TITLES,
@@ -34,6 +36,7 @@ from skillviz.show.example_table import (
     passing,
     read_area,
 )
+from skillviz.show.slices import by_slice, columns_of, differences, finding, title
 from tests.fake_run import fake_run
 from tests.tables import check, equal, says
 
@@ -92,13 +95,12 @@ def test_values_are_those_of_the_stored_logits(state: str, run: Run, table: pd.D
 
 def test_cases_are_who_is_right(table: pd.DataFrame) -> None:
     right = {s: table[f"{s}_says"] == table["true"] for s in ("grafted", "finetuned")}
-    expected = {
+    for case, kept in {
         "both": right["grafted"] & right["finetuned"],
         "finetuned": ~right["grafted"] & right["finetuned"],
         "grafted": right["grafted"] & ~right["finetuned"],
         "neither": ~right["grafted"] & ~right["finetuned"],
-    }
-    for case, kept in expected.items():
+    }.items():
         assert (table["case"] == case).equals(kept) and kept.any()
         assert case == "both" or passing(table, Filters(case)).equals(kept)
     assert passing(table, Filters("differ")).equals(table["grafted_says"] != table["finetuned_says"])
@@ -129,8 +131,7 @@ def test_filters_by_class_words_and_length(full: pd.DataFrame) -> None:
 def test_words_are_looked_for_in_both_texts_of_a_pair(table: pd.DataFrame) -> None:
     both = example_table.with_texts(table, texts(table, pair=True))
     assert [passing(both, Filters(words=words)).sum() for words in ("second", "good second")] == [120, 40]
-    first = example_table.whole_text(both).iloc[0], both["length"].iloc[0]
-    assert first == ("film not Good ‖ second part", 5)
+    assert (example_table.whole_text(both).iloc[0], both["length"].iloc[0]) == ("film not Good ‖ second part", 5)
 
 
 def test_without_texts_words_and_length_filter_nothing(table: pd.DataFrame) -> None:
@@ -305,3 +306,46 @@ def test_every_case_is_one_that_examples_can_be_filtered_by() -> None:
     table = TABLE.assign(grafted_says="a", finetuned_says="b", moved=[0.1, 0.2, 0.3, 0.4])
     kept = {case: int(passing(table, Filters(case)).sum()) for case in CLASSES.cases}
     assert kept == {"all": 4, "differ": 4, "finetuned": 1, "grafted": 0, "neither": 1, "moved": 1}
+
+
+LABELS = ("a*b", "other")
+N = 400
+IDS, Y = np.array([f"test-{n}" for n in range(N)], dtype=object), np.arange(N) % 2
+LOGITS = np.where(np.eye(2)[Y] > 0, 2.0, 0.0)
+LOST = (Y == 0) & (np.arange(N) % 4 == 0)
+# A graft that loses class 0 and nothing else, and the fine-tuned model.
+GRAFT, TUNED = Answers(IDS, Y, np.where(LOST[:, None], -LOGITS, LOGITS)), Answers(IDS, Y, LOGITS)
+CLASS = columns_of(GRAFT, LABELS, None)
+
+
+def test_losses_are_named_and_chance_is_said() -> None:
+    columns = columns_of(GRAFT, LABELS, pd.DataFrame({"words": np.arange(N)}, index=IDS))
+    table = differences(GRAFT, TUNED, columns, "accuracy")
+    first, last = (table.iloc[at][["name", "value", "verdict", "holds"]].tolist() for at in (0, -1))
+    assert len(table) == 6 and first == ["a*b", -0.5, "worse", True]
+    assert last[2:] == [NO_DIFFERENCE, False]  # no width
+    check(finding(table, "accuracy", text.plain), (
+        "The graft is worse in accuracy on **true class", r"a\*b",
+        "better on 0 of 6 slices. Of 6 comparisons, 5 exclude zero; chance alone would give about 0.3.",
+    ))  # fmt: skip
+    check(finding(table, "accuracy"), (r"a*b",))
+    check(by_slice(table, "accuracy", "light").alt, ("6 slices", "true class: a*b (200) −50.0 points"))
+
+
+def test_without_other_columns_there_is_the_class() -> None:
+    equal, one = (differences(GRAFT, GRAFT, columns, "nll") for columns in (CLASS, CLASS.assign(**{"class": "x"})))
+    assert list(CLASS.columns) == ["class"] and one.empty
+    check(finding(equal, "nll"), (
+        "neither worse nor better in NLL on any of 2 slices. None of 2 comparisons excludes zero.",
+    ))  # fmt: skip
+    check(finding(one, "nll"), ("nothing to compare",))
+    rare = pd.DataFrame({"source": np.where(np.arange(N) < 100, "rare", "usual")}, index=IDS)
+    few = differences(GRAFT, TUNED, rare, "nll")
+    assert few["low"].isna().tolist() == (few["name"] == "rare").tolist()
+    assert finding(few, "nll").endswith("Too small for an interval: 1 slice.")
+
+
+test_titles = equal({
+    name: (partial(title, name), words)
+    for name, words in (("class", "true class"), ("words", "length in words"), ("source", "source"))
+})  # fmt: skip

@@ -63,8 +63,7 @@ def test_a_kept_figure_is_the_one_that_was_drawn() -> None:
     kept.figure.update_layout(title="changed")
     assert kept.figure.to_json() == drawn
     other = replace(kept, reads="other words")
-    told = other.reads, other.title, kept.reads, other.figure.to_json()
-    assert told == ("other words", kept.title, "reads", drawn)
+    assert (other.reads, other.title, kept.reads, other.figure.to_json()) == ("other words", kept.title, "reads", drawn)
 
 
 def test_no_more_are_kept_than_there_is_room_for() -> None:

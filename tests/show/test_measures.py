@@ -1,4 +1,5 @@
-"""Tests of the tables that pages compute from a run's own tables."""
+"""Tests of the tables that pages compute from a run's own tables, and of runs whose grafts have a gain: numbers before
+temperature scaling, and the distance that a graft moves."""
 
 from __future__ import annotations
 
@@ -16,10 +17,14 @@ from skillviz.core.intervals import metric_difference
 from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import ece
 from skillviz.runs.metrics import estimate
+from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
-from skillviz.show import measures
-from skillviz.show.entries import DEFAULTS
+from skillviz.runs.store import Store, shipped_root
+from skillviz.show import beyond, gain, home, measures, sentences
+from skillviz.show.entries import DEFAULTS, setting_words
+from skillviz.show.table_words import in_words
 from tests.show.test_entries import LARGE, entry
+from tests.tables import equal
 
 Logits = Callable[..., tuple[dict[str, np.ndarray], np.ndarray]]
 
@@ -126,3 +131,64 @@ def test_sums_by_kind_and_layer() -> None:
     ratios = measures.by_kind(cells).set_index("kind")["density_ratio"].to_dict()
     assert ratios == {"a": pytest.approx((8 / 20) / (8 / 40)), "b": 0}
     assert measures.by_layer(cells)["share"].tolist() == [0.75, 0.25]
+
+
+@pytest.fixture(scope="module")
+def records() -> list[RunRecord]:
+    """Return the shipped runs that have a null: some with gains, some without."""
+    stored = [run.record for run in Store(shipped_root()).list()]
+    return [record for record in stored if record.null("test") and "ece" in record.metrics["test"].differences]
+
+
+def test_calibration_and_nats_say_that_they_are_before_temperature_scaling(records: list[RunRecord]) -> None:
+    assert {bool(record.gains) for record in records} == {True, False}
+    for record in records:
+        scores, judged = record.metrics["test"], beyond.judged(record, "test")
+        line, copied, *numbers = (
+            sentences.calibration_line(record, scores),
+            *home.numbers(record, scores, "test", pd.DataFrame()),
+        )
+        assert line is not None and judged is not None
+        error = next(one for one in numbers if one.title == "Calibration error")
+        said = line[1], error.basis, judged.difference, sentences.overview(record, scores)
+        assert ["before temperature scaling" in words for words in said] == [bool(record.gains)] * 4
+        # Fine-tuned values are copied at gain 1 alone.
+        told = "fine-tuned values" in home.sentence(record, scores), copied.title == "Parameters copied"
+        assert told == (record.gain == 1,) * 2
+
+
+def test_the_scaled_error_of_the_fine_tuned_model_says_at_which_gain(records: list[RunRecord]) -> None:
+    for record in records:
+        tuned = next((note for note in record.gains if note.of == "finetuned"), None)
+        words = gain.scaled_errors(record, "test")
+        assert (f"at its gain {tuned.gain:.1f}" in words) == (tuned.gain != 1) if tuned else words == ""
+
+
+def test_a_region_by_hand_says_how_far_its_graft_moves(records: list[RunRecord]) -> None:
+    record = next(record for record in records if record.gain != 1)
+    own, main, by = {"run": record.run_id}, record.size or 0, f"{record.gain:.1f}"
+    assert record.gain_of(own, main) == record.gain == record.gain_of({**own, "size": main}, main)
+    assert f"**{by} times**" in gain.of_region(record, own, main) and f"{by} times" in gain.of_path(record, main)
+    for expression, size in (({"layers": [0]}, main), ({**own, "size": main // 2}, main // 2)):
+        words = gain.of_region(record, expression, size)
+        assert record.gain_of(expression, size) == 1 and "gain 1," in words and by in words
+    usual = next(record for record in records if not record.gains)
+    assert (
+        gain.of_path(record, main // 2),
+        gain.of_path(usual, usual.size or 0),
+        gain.of_region(usual, {"layers": [0]}, 5),
+    ) == ("", "", "")
+
+
+def test_a_file_of_the_gains_has_their_own_headings(records: list[RunRecord]) -> None:
+    """In other tables, the heading "gain" means shares of fine-tuning's gain."""
+    table = gain.table(next(record for record in records if record.gains), "test")
+    assert in_words(table).headings == tuple(table.columns)
+
+
+test_a_gain_is_named_without_the_words_of_the_command = equal({
+    value: (partial(setting_words, "gain", value), words)
+    for value, words in (
+        ('"fit"', "fitted gain"), ('"kinds"', "gain fitted by module kind"), ("1.0", "gain 1"), ("2.5", "gain 2.5"),
+    )
+})  # fmt: skip

@@ -1,19 +1,26 @@
-"""Tests of the computed sentences: numbers in bold, and no claim that its interval does not support."""
+"""Tests of the computed sentences: numbers in bold, and no claim that its interval does not support; of the words in a
+study's table; and of alt texts, which give readers who cannot see a figure its values."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.tables import csv_text
 from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED
 from skillviz.runs import held_out
 from skillviz.runs.record import Architecture, Estimate, RunRecord, Scores, TaskNote
 from skillviz.runs.spec import RunSpec
-from skillviz.show import sentences
-from tests.tables import says
+from skillviz.show import alt, checkpoints, continual, interpolation, methods, sentences, studies, tasks, text, transfer
+from skillviz.show.table_words import worded
+from tests.plots import frames, study_frames, task_frames, wise_frames
+from tests.studies.fake_tables import FAKE_TABLES
+from tests.tables import check, equal, says
 
 
 def record(metric: str = "accuracy") -> RunRecord:
@@ -160,3 +167,120 @@ def test_without_a_gain_it_is_said_and_worse_than_the_base_asks_for_the_labels(
     assert re.search(
         words, sentences.no_gain(Scores(n=9, states=states, recovered=share and estimate(share)), "accuracy")
     )
+
+
+def recipe(stored: str) -> list[str]:
+    return worded(pd.DataFrame({"recipe": [stored], "recipe_b": [stored], "variant": ["rank 8"]})).loc[0].tolist()
+
+
+BREAKS = "95%: 17.6–21.5, fine-tuned - here"
+test_names_are_told_in_words = equal({
+    **{f"the recipe {stored}": (partial(recipe, stored), [shown, shown, "rank 8"]) for stored, shown in (
+        ("sgd", "SGD"), ("continual", "one task after the other"), ("adamw-l1", "AdamW + L1"), ("a new one",) * 2,
+    )},
+    **{f"the source {source}": (partial(text.short_source, source), shown) for source, shown in (
+        ("/data/models/minilm-l6", "minilm-l6"), ("../out/minilm-sst2/", "minilm-sst2"),
+        ("microsoft/MiniLM",) * 2, ("org/name@main",) * 2, ("org/name@" + "a1" * 20, "org/name@a1a1a1a"),
+        ("C:\\models\\mine", "mine"), ("tasks/mine.yaml",) * 2, ("./tasks/mine.yaml", "mine"),
+    )},
+    # A generated text is one line that begins no list.
+    **{f"the text {written!r}": (partial(text.plain_line, written), shown) for written, shown in (
+        ("\nParis\n\n- Rome\n=====", "Paris  - Rome ====="), ("- Rome", r"\- Rome"), ("12. Rome", r"12\. Rome"),
+        ("  # Rome", r"\# Rome"), ("Rome, 12. May -",) * 2, (" \n", ""),
+    )},
+    # A command in a sentence stays code.
+    **{f"the sentence {written}": (partial(text.with_code, written, *names), shown) for written, shown, *names in (
+        ("set A_B; `run --x '${A_B}'` makes it", r"set A\_B; `run --x '${A_B}'` makes it"), ("a `b", r"a \`b"),
+        ("on sst2: `run --task sst2`, my_cr", r"on SST-2\: `run --task sst2`, my\_cr", text.tasks),
+        ("on sst2: x", r"on sst2\: x"),  # an error's ids
+    )},
+    "a label breaks between its words alone": (
+        lambda: text.unbroken(BREAKS), BREAKS.replace("–", "–\u2060").replace("e-t", "e-\u2060t"),
+    ),
+    "the last part of an id": (lambda: text.last_part("microsoft/MiniLM"), "MiniLM"),
+    "the last part of a path": (lambda: text.last_part("/data/MiniLM/"), "MiniLM"),
+    "a user's names are not read as Markdown": (
+        lambda: text.plain("a_b*c [d](e) $x$ :red[f]"), r"a\_b\*c \[d\]\(e\) \$x\$ \:red\[f\]",
+    ),
+})  # fmt: skip
+
+
+def test_tasks_have_readable_names_for_readers_and_ids_in_files() -> None:
+    gain = FAKE_TABLES["gain"](("cr", "film-reviews"), np.random.default_rng(0))
+    shown = tasks.gain(gain, ("cr", "film-reviews"), "light")
+    assert csv_text(shown.table) == (ids := csv_text(gain)) and "cr + film-reviews" in ids and "CR" not in ids, (
+        "keys stay"
+    )
+    assert set(shown.figure.layout.xaxis.ticktext) == {"CR", "film-reviews"}
+    assert "CR + film-reviews on CR" in shown.alt
+    assert set(worded(gain)["region_tasks"]) - {""} == {"CR", "film-reviews", "CR + film-reviews"}
+    assert gain["region_tasks"].map(type).eq(tuple).all(), "the argument is left as it is"
+
+
+STATES = pd.DataFrame({"state": ["grafted", "temperature"], "metric": ["accuracy", "nll"], "value": [0.801, 0.43]})
+OF_TEXT = pd.DataFrame({"state": ["grafted"] * 2, "metric": ["exact_match", "perplexity"], "value": [0.5, 8.25]})
+HISTORY = pd.DataFrame({"loss": [0.7, None, 0.4], "added": [1000, 20, 3], "removed": [0, 5, 2]})
+CELLS = pd.DataFrame(
+    {"layer": pd.array([0, 1, None], dtype="Int64"), "kind": ["value", "key", "other"],
+     "density_ratio": [0.5, 3.0, 0.0], "movement_share": 0.0}
+)  # fmt: skip
+BINS = pd.DataFrame(
+    {"state": "finetuned", "count": [10, 30], "confidence": [0.6, 0.99], "accuracy": [0.6, 0.89],
+     "lower": [0.5, 0.9], "upper": [0.6, 1.0]}
+)  # fmt: skip
+SIZES = pd.DataFrame(
+    {"localizer": ["a", "b", "b"], "share": [0.001, 0.001, 0.01], "value": [0.8, 0.7, 0.75], "settings": ""}
+)
+test_figures_are_read_out = says({
+    "models": (
+        lambda: alt.overview(STATES),
+        ("^Models side by side. grafted accuracy 80.1%; temperature-scaled NLL 0.430.$",),
+    ),
+    "generated texts": (
+        lambda: alt.overview(OF_TEXT), ("grafted exact match 50.0%; grafted perplexity 8.25",),
+    ),
+    "a search by its ends": (
+        lambda: alt.history(HISTORY),
+        ("^Training loss over 3 steps, from 0.700 to 0.400 nats; 1,023 entries were switched on, 7 off.$",),
+    ),
+    "no search": (lambda: alt.history(HISTORY.iloc[:0]), ("no steps",)),
+    "the largest cells first": (
+        lambda: alt.region_map(CELLS, "density"), ("densest: layer 1 key 3.0×, layer 0 value 0.50×.$",),
+    ),
+    "no movement": (lambda: alt.region_map(CELLS, "movement"), ("nothing to show.$",)),
+    "over-confidence with its sign": (lambda: alt.reliability(BINS), ("+7.5 points",)),
+    "a histogram": (lambda: alt.histogram(BINS), ("fine-tuned: 75.0",)),
+    "a localizer with one size, told once": (
+        lambda: alt.sparsity(SIZES, "accuracy"), ("a 80.0% at 0.1%;", "b 70.0% at 0.1% and 75.0% at 1%."),
+    ),
+})  # fmt: skip
+
+
+ERRORS = {"metric": "ece", "value": 0.083, "debiased": 0.07, "low": 0.06, "high": 0.08}
+READ_OUT: dict[str, Callable[[], str]] = {
+    "states": lambda: alt.overview(pd.DataFrame([{"state": "grafted", **ERRORS}])),
+    "sizes": lambda: alt.sparsity(study_frames.points().assign(share=0.1, localizer="a", settings="", **ERRORS), "ece"),
+    "other tasks": lambda: transfer.states_alt(pd.DataFrame([{"dataset": "mr", "state": "grafted", **ERRORS}]), "ece"),
+    "methods": lambda: methods.touched_words(study_frames.points().assign(**ERRORS), "ece"),
+    "method minus graft": lambda: methods.against_graft(
+        study_frames.differences().assign(**ERRORS), "ece", "mr", 0.1, "light"
+    ).alt,
+    "settings": lambda: studies.settings(
+        study_frames.settings().query("metric != 'size'").assign(task="mr", seed=0, share=0.1, **ERRORS),
+        "mr", "ece", "light",
+    ).alt,
+    "checkpoints": lambda: checkpoints.panel(
+        frames.checkpoints().query("metric == 'ece'").assign(**ERRORS), "sst2_sentences", "calibration", "light"
+    ).alt,
+    "paths": lambda: interpolation.paths_alt(wise_frames.points().query("metric == 'ece'").assign(**ERRORS), "ece"),
+    "in and out of distribution": lambda: interpolation.trade_alt(
+        wise_frames.points().query("metric == 'ece'").assign(**ERRORS), wise_frames.INSIDE, wise_frames.OUTSIDE, "ece"
+    ),
+    "stages": lambda: continual.stages(task_frames.stages().assign(**ERRORS), "ece", {}, "light").alt,
+}  # fmt: skip
+
+
+@pytest.mark.cases(3, 3)
+@pytest.mark.parametrize("name", READ_OUT)
+def test_a_calibration_error_is_read_out_without_its_bias(name: str) -> None:
+    check(READ_OUT[name](), ("7.0",), ("8.3",))

@@ -1,4 +1,5 @@
-"""Tests of the answer to how small a region can be, and of the lines beside it."""
+"""Tests of the answer to how small a region can be, of the lines beside it, and of the sentences on checkpoints and on
+methods by touched parameters."""
 
 from __future__ import annotations
 
@@ -8,8 +9,14 @@ import pytest
 
 from skillviz.runs.record import RunRecord
 from skillviz.runs.store import Store
+from skillviz.show.checkpoints import details, without_size
+from skillviz.show.checkpoints import finding as checkpoints_finding
+from skillviz.show.methods import NAMED, by_touched, touched_words
+from skillviz.show.sentences import metric_value
 from skillviz.show.sparsity import MOST_LINES, finding, line_count, sizes, smallest
+from skillviz.show.studies import scores_by_method
 from tests.fake_run import fake_run
+from tests.plots import frames, study_frames
 from tests.tables import says
 
 SHARES = (0.0001, 0.001, 0.01, 0.1)
@@ -114,3 +121,56 @@ def test_marks_of_a_calibration_error_are_all_debiased_or_none_is(record: RunRec
 def test_without_a_gain_the_axis_of_its_share_is_a_labelled_empty_figure(record: RunRecord) -> None:
     empty = sizes(curve((np.nan,) * 4), record, "test", "recovered", OWN, "light")
     assert not empty.figure.data and empty.table.empty and "no gain to recover" in empty.finding
+
+
+def test_a_size_that_is_undefined_and_one_that_is_not_reached_are_told_apart() -> None:
+    points = frames.checkpoints()
+    needed = points["what"] == "needed"
+    full = points.assign(value=points["value"].where(~needed, 0.1))
+    assert without_size(full) == []
+    first, *others = sorted(full["step"].unique())
+    undefined = full[~(needed & (full["step"] == first))]
+    (said,) = without_size(undefined)
+    assert f"undefined at step {first:,}: fine-tuning gained nothing on validation" in said
+    assert said in details(undefined, "sst2_sentences") and said not in checkpoints_finding(undefined, "sst2_sentences")
+    alone = undefined[~undefined["what"].isin(("lead", "gap"))]
+    assert said in checkpoints_finding(alone, "sst2_sentences"), "where nothing is compared, the rest is the finding"
+    missed = needed & (full["localizer"] == "movement") & full["step"].isin(others[:2])
+    (said,) = without_size(full.assign(value=full["value"].mask(missed, np.nan)))
+    assert said == f"No size of top movement recovers 95% of the gain at steps {others[0]:,} and {others[1]:,}."
+
+
+def drawn(known: int) -> pd.DataFrame:
+    """Return the methods' points, with a debiased calibration error for the first `known` of them."""
+    points = study_frames.points()
+    is_known = (points["metric"] == "ece") & (points.groupby("metric").cumcount() < known)
+    return points.assign(debiased=np.where(is_known, points["value"] - 0.01, np.nan))
+
+
+@pytest.mark.cases(1, 1)
+@pytest.mark.parametrize("known", [0, 3, 100])
+def test_a_calibration_error_is_debiased_everywhere_or_nowhere(known: int) -> None:
+    points = drawn(known)
+    of_study = scores_by_method(points, "sst2", "sst2", "ece", "light")
+    for shown in (by_touched(points, "ece", "sst2", {}, "light"), of_study):
+        marks = [x for trace in shown.figure.data if trace.mode != "text" for x in trace.y or ()]
+        rows = shown.table[shown.table["touched"] > 0]
+        assert sorted(marks) == pytest.approx(sorted(rows["debiased"].fillna(rows["value"]) * 100)) and len(marks)
+        assert set(rows["debiased"].notna()) == {known > 0}
+        assert ("cannot be debiased, are left out" in shown.reads) == (known == 3)
+        assert shown.figure.layout.yaxis.title.text == ("debiased ECE, %" if known else "ECE, %")
+    (level,) = {shape.y0 for shape in of_study.figure.layout.shapes if shape.y0 == shape.y1}
+    before = points.query("method == 'pretrained' and metric == 'ece'").iloc[0]
+    assert level == pytest.approx(100 * before["debiased" if known else "value"])
+    other = by_touched(points, "accuracy", "sst2", {}, "light")
+    assert len(other.table) == (points["metric"] == "accuracy").sum() and "left out" not in other.reads
+
+
+def test_the_best_methods_are_read_out_first_and_the_rest_is_counted() -> None:
+    rows = study_frames.points()
+    rows = rows[rows["metric"] == "ece"]
+    best, *others = touched_words(rows, "ece").split("; ")
+    lowest = rows.loc[rows["value"].idxmin()]
+    assert best.startswith("best is ") and best.endswith(f" touched, {metric_value('ece', lowest['value'])}")
+    assert len(rows) > NAMED and len(others) == NAMED and others[-1] == f"{len(rows) - NAMED} more in the table"
+    assert touched_words(rows.iloc[:1], "ece").count(";") == 0 and touched_words(rows.iloc[:0], "ece") == ""

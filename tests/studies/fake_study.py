@@ -1,7 +1,5 @@
 """Make a stored study in the engine's form, with invented but plausible numbers; nothing is trained."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json
@@ -42,22 +40,14 @@ def fake_study(
         path.name: {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size}
         for path in sorted(folder.iterdir())
     }
-    is_done = status == "finished"
     told = {
-        "name": name,
-        "title": "",
-        "status": status,
-        "experiment": experiment,
-        "scale": scale,
+        "name": name, "title": "", "status": status, "experiment": experiment, "scale": scale,
         "command": f"python -m skillviz reproduce {experiment} --scale {scale}",
         "started": "2026-11-20T10:00:00+00:00",
-        "finished": "2026-11-20T10:05:00+00:00" if is_done else None,
-        "seconds": 300.0 if is_done else 0.0,
-        "versions": {"skillviz": "0.1.0"},
-        "device": "cpu",
-        "files": files,
-        **record,
-    }
+        "finished": "2026-11-20T10:05:00+00:00" if status == "finished" else None,
+        "seconds": 300.0 if status == "finished" else 0.0,
+        "versions": {"skillviz": "0.1.0"}, "device": "cpu", "files": files, **record,
+    }  # fmt: skip
     write_record(folder, StudyRecord(**told))
     return folder
 
@@ -66,8 +56,7 @@ def fake_study(
 def _contents(tables: tuple[str, ...], tasks: tuple[str, ...], seed: int) -> dict[str, bytes]:
     """Return each table as the bytes of its file."""
     random = np.random.default_rng(seed)
-    made = {table: check(FAKE_TABLES[table](tasks, random), table) for table in tables}
-    return {table: frame.to_parquet(index=False) for table, frame in made.items()}
+    return {table: check(FAKE_TABLES[table](tasks, random), table).to_parquet(index=False) for table in tables}
 
 
 def _yaml(name: str, experiment: str, scale: str) -> str:
@@ -82,7 +71,6 @@ def _yaml(name: str, experiment: str, scale: str) -> str:
 
 def works_on(process: subprocess.Popen[str], work: Path) -> None:
     """Let a `sleeper` work on a folder: it holds the folder's lock."""
-    assert process.stdin is not None and process.stdout is not None
     name_process(work, process.pid)
     print(work / LOCK, file=process.stdin, flush=True)
     process.stdout.readline()
@@ -99,8 +87,10 @@ def fake_running(
         name_process(work, 2**22 - 1)
     else:
         works_on(process, work)
-    told = {"step": step, "of": of, "key": "x", "kind": "localize", "title": "localize mr with stagewise"}
-    line = {"time": time.time(), **told, "what": "started", "left": 150.0}
+    line = {
+        "time": time.time(), "step": step, "of": of, "key": "x", "kind": "localize",
+        "title": "localize mr with stagewise", "what": "started", "left": 150.0,
+    }  # fmt: skip
     (work / "events.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
     (work / "log.txt").write_text("3 of 31 finished: fine-tune mr\n", encoding="utf-8")
     return folder

@@ -1,7 +1,5 @@
 """The tables of an invented study: plausible numbers, every declared column."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
@@ -13,12 +11,10 @@ from skillviz.analysis.tables import TABLES
 
 Make = Callable[[Sequence[str], np.random.Generator], pd.DataFrame]
 CHANCE = {"chance": 0.01, "chance_low": 0.005, "chance_high": 0.02}
-NO_CHANCE = {"chance": 0.0, "chance_low": np.nan, "chance_high": np.nan}
 D = 2_379_200  # graftable entries of the invented model
 SIZES = (0.001, 0.01, 0.1)
 BASE = "examples/models/minilm-l6"
 TASKS = ("sst2_sentences", "cr", "ag_news", "qnli")
-KIN = {"sst2_sentences": "cr", "qnli": "mnli_01"}
 OTHERS = {"sst2_sentences": ("cr", "yelp_reviews"), "qnli": ("mnli_01",)}
 RECIPES = {
     "adamw": "adamw", "adamw_l1": "adamw-l1", "bitfit": "bitfit", "lora": "lora", "graft_retrain": "graft-retrain",
@@ -71,8 +67,7 @@ def scores(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
         for task, method in product((id_task, *OTHERS.get(id_task, ())), LEVELS)
         for size, metric in product(SIZES if method in SIZED else (np.nan,), METRICS + OF_GRAFTS * (method == "graft"))
     ]
-    told = {"base": BASE, "setting": "all", "split": "test", "seeds": 3, "n": 600}
-    return _debiased(pd.DataFrame(rows), "mean").assign(**told)
+    return _debiased(pd.DataFrame(rows), "mean").assign(base=BASE, setting="all", split="test", seeds=3, n=600)
 
 
 def _score(
@@ -105,8 +100,9 @@ def differences(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
         for task, (a, b), share, metric in product((id_task, *OTHERS.get(id_task, ())), pairs, SIZES, METRICS)
     ]  # fmt: skip
     columns = ["id_task", "task", "a", "b", "size", "share", "metric", "value"]
-    told = {"setting": "all", "recipe": "sgd", "localizer": "stagewise", "over": "examples and seeds", "n": 600}
-    return _debiased(with_ends(pd.DataFrame(rows, columns=columns))).assign(**told, seeds=3)
+    return _debiased(with_ends(pd.DataFrame(rows, columns=columns))).assign(
+        setting="all", recipe="sgd", localizer="stagewise", over="examples and seeds", n=600, seeds=3
+    )
 
 
 # column of the recovered table: (value, half the interval's width)
@@ -144,9 +140,10 @@ def overlap(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     ]
     values = [levels[of] if of == "same" else levels[of] + random.normal(0, 0.01) for *_, of in rows]
     frame = pd.DataFrame(rows, columns=["row_task", "column_task", "kind", "relation"]).assign(value=values)
-    told = {"size": np.nan, "share": np.nan, **CHANCE, "seeds": 3}
-    clipped = {"low": lambda rows: rows["low"].clip(lower=0.0), "high": lambda rows: rows["high"].clip(upper=1.0)}
-    return with_ends(frame, 0.03).assign(**told, **clipped)
+    return with_ends(frame, 0.03).assign(
+        size=np.nan, share=np.nan, **CHANCE, seeds=3,
+        low=lambda rows: rows["low"].clip(lower=0.0), high=lambda rows: rows["high"].clip(upper=1.0),
+    )  # fmt: skip
 
 
 def isolation(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
@@ -155,7 +152,8 @@ def isolation(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
     rows = [
         {
             "kind": kind, "relation": relation, "value": value, "low": value - 0.02, "high": value + 0.02,
-            **(NO_CHANCE if "-" in relation else CHANCE), "pairs": 4, "seeds": 3,
+            **({"chance": 0.0, "chance_low": np.nan, "chance_high": np.nan} if "-" in relation else CHANCE),
+            "pairs": 4, "seeds": 3,
         }
         for kind, (relation, value) in product(("overlap", "iou"), levels.items())
     ]  # fmt: skip
@@ -241,8 +239,9 @@ def stability(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
         for task, (source, level), share in product(tasks, levels.items(), SIZES)
     ]
     frame = with_ends(pd.DataFrame(rows, columns=["task", "source", "size", "share", "value"]), 0.03)
-    told = {"base": BASE, "recipe": "sgd", "localizer": "linearized", **CHANCE, "pairs": 3}
-    return frame.rename(columns={"value": "iou"}).assign(**told)
+    return frame.rename(columns={"value": "iou"}).assign(
+        base=BASE, recipe="sgd", localizer="linearized", **CHANCE, pairs=3
+    )
 
 
 def sensitivity(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
@@ -253,9 +252,8 @@ def sensitivity(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
     level = (0.6 + 0.25 * share**0.3).where(
         frame["metric"] == "accuracy", frame["metric"].map({"ece": 0.05, "nll": 0.5})
     )
-    value = level + random.normal(0, 0.005, len(frame))
     told = {"task": tasks[0], "localizer": "learned", "batch_size": np.nan, "size": share * D, "share": share}
-    return _debiased(with_ends(frame.assign(value=value, **told)))
+    return _debiased(with_ends(frame.assign(value=level + random.normal(0, 0.005, len(frame)), **told)))
 
 
 def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
@@ -289,17 +287,15 @@ def note(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame({"text": ["Three mask seeds, one data seed.", "12 examples of cr were left out."]})
 
 
-EMPTY = (
-    "readout", "variant", "search_variant", "recipe_b", "variant_b", "row_localizer", "column_localizer",
-)  # fmt: skip
-"""Columns that say something only where a study has several of what they tell."""
-UNKNOWN = ("gained", "lost", "change_gained", "change_lost")
-"""Columns that only differences of single models have."""
-
-
 def whole(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The frame with the columns of EMPTY and UNKNOWN that its table has, in the declared order."""
-    filling = dict.fromkeys(EMPTY, "") | dict.fromkeys(UNKNOWN, pd.NA)
+    """The frame with the columns of its table that are empty or unknown, in the declared order."""
+    filling = {
+        # Columns that say something only where a study has several of what they tell.
+        **dict.fromkeys(("readout", "variant", "search_variant", "recipe_b", "variant_b"), ""),
+        **dict.fromkeys(("row_localizer", "column_localizer"), ""),
+        # Columns that only differences of single models have.
+        **dict.fromkeys(("gained", "lost", "change_gained", "change_lost"), pd.NA),
+    }
     columns = [column.name for column in TABLES[name].columns if column.name in {*frame, *filling}]
     return frame.assign(**{column: filling[column] for column in columns if column not in frame})[columns]
 

@@ -1,7 +1,5 @@
 """Tests of `study run`, `status`, `table`, `pack` and jobs of studies: their output, files, and unchanged data."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import time
@@ -40,6 +38,7 @@ from skillviz.studies.store import TABLES_VERSION, list_studies, open_study
 from skillviz.studies.time_left import StudyPace, measured
 from skillviz.tasks.project import project_root
 from tests.cli.calls import call
+from tests.refused import refuses
 from tests.studies.tiny_study import few, models_in, study_of, tasks
 
 Done = tuple[StudySpec, Store]
@@ -129,7 +128,6 @@ def test_scores_stored_by_several_at_once_are_whole(done: Done, copy: Store, mon
     target = score_path(copy.root, spec)
     kept, computed = read_score(target), scored._computed(spec, spec.run_spec("cpu"), Session(), silent)
     barrier, whole_folder, under_way = Barrier(3), scored.whole_folder, list[int]()
-    assert kept is not None
     (target.parent / f".{target.name}.dead.part").mkdir()
 
     @contextmanager
@@ -217,8 +215,7 @@ def test_a_study_keeps_its_runs_in_one_file(file: Path, done: Done, copy: Store)
 def test_a_changed_file_is_not_packed(done: Done, copy: Store) -> None:
     path = copy.list()[0].path / "history.parquet"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(CorruptRun, match="history.parquet"):
-        pack(done[0], copy, copy)
+    refuses(CorruptRun, "history.parquet", pack, done[0], copy, copy)
     assert len(copy.folders()) == 2 and not (copy.root / "studies" / "tiny" / "runs.parquet").exists()
 
 
@@ -242,8 +239,7 @@ def test_what_is_packed_of_other_models_or_definitions_is_packed_anew(
 
 
 def test_what_cannot_be_packed(tiny: Path, store: Store) -> None:
-    with pytest.raises(BadInput, match="has no tables"):
-        pack(few(tiny), store, Store(store.root / "to"))
+    refuses(BadInput, "has no tables", pack, few(tiny), store, Store(store.root / "to"))
 
 
 def test_the_time_left_is_measured_on_the_finished_steps(done: Done, file: Path, tiny: Path, store: Store) -> None:

@@ -1,6 +1,4 @@
-"""Tests of running studies: whole, interrupted anywhere, by several processes, with failing steps; equal tables."""
-
-from __future__ import annotations
+"""Tests of running studies: whole, interrupted anywhere, by several processes, with failing steps, after changes."""
 
 import json
 import random
@@ -16,6 +14,7 @@ from unittest.mock import Mock
 
 import pandas as pd
 import pytest
+import yaml
 
 from skillviz.errors import BadInput, DiskFull, SkillvizError
 from skillviz.runs import produce as engine
@@ -23,6 +22,7 @@ from skillviz.runs.artifact import CURRENT, REGIONS, RunArtifact, differs
 from skillviz.runs.process import Progress, environment
 from skillviz.runs.record import Failure
 from skillviz.runs.run import Run
+from skillviz.runs.score import ScoreArtifact, read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
@@ -35,11 +35,11 @@ from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.status import status
 from skillviz.studies.step import StudyStep
 from skillviz.studies.store import StudyFolder, list_studies
+from skillviz.studies.task_unions import pair_key
 from skillviz.tasks.project import finetuned_root
+from tests.refused import refuses
 from tests.studies.tiny_study import REGION, every_kind, few, models_in, study_of, tasks, tiny_world
 from tests.tiny import tiny_pair, tiny_task
-
-pytestmark = pytest.mark.slow
 
 GOOD = {"recipe": "sgd", "localizer": "movement", "size": "5%"}
 
@@ -83,10 +83,13 @@ def same_tables(a: Store, b: Store) -> None:
 
 def made(store: Store) -> dict[str, str]:
     """Return name of a model's folder -> the time when the model was made."""
-    records = finetuned_root().glob("*/finetuned_model.json")
-    return {path.parent.name: json.loads(path.read_text())["created"] for path in records}
+    return {
+        path.parent.name: json.loads(path.read_text())["created"]
+        for path in finetuned_root().glob("*/finetuned_model.json")
+    }
 
 
+@pytest.mark.slow
 def test_a_study_of_every_kind_runs_through(whole: Results, undisturbed: tuple[Results, Outcome]) -> None:
     frame, folder, outcome = status(whole.study, whole.store), only_study(whole.store), undisturbed[1]
     told = folder.record
@@ -97,6 +100,7 @@ def test_a_study_of_every_kind_runs_through(whole: Results, undisturbed: tuple[R
     assert {"scores", "differences"} <= set(folder.tables())
 
 
+@pytest.mark.slow
 def test_results_are_found_by_labels(whole: Results) -> None:
     runs = whole.runs(task_name="two", recipe="sgd", localizer="random")
     (score,) = whole.scores(recipe="graft-retrain", on="two")
@@ -112,6 +116,7 @@ def test_results_are_found_by_labels(whole: Results) -> None:
     assert whole.training_record(several, "two", 2)["finetune"]["task"] == "two"
 
 
+@pytest.mark.slow
 def test_a_draw_may_match_the_region_of_another_run_of_the_study(
     whole: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,11 +133,13 @@ def test_a_draw_may_match_the_region_of_another_run_of_the_study(
     assert RunArtifact(drawn.spec).changes(drawn, whole.store, Session()) == differs(REGIONS)
 
 
+@pytest.mark.slow
 def test_an_earlier_task_is_answered_alike_after_later_training(whole: Results) -> None:
     first, second = whole.scores(mode="grafting", task="one")
     pd.testing.assert_frame_equal(first.predictions(), second.predictions())
 
 
+@pytest.mark.slow
 def test_nothing_is_repeated(whole: Results) -> None:
     before, told = made(whole.store), Mock()
     again = run_study(whole.study, whole.store, on_step=told)
@@ -160,6 +167,7 @@ def crashing(study: StudySpec, store: Store, draw: random.Random) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.nightly
 def test_a_study_that_ends_at_random_points_comes_to_the_same_tables(
     small: tuple[StudySpec, Store], tmp_path: Path
@@ -170,6 +178,7 @@ def test_a_study_that_ends_at_random_points_comes_to_the_same_tables(
     assert len(store.list()) == len(study_plan(study).runs) and not store.unreadable() and attempts > 2
 
 
+@pytest.mark.slow
 @pytest.mark.nightly
 def test_a_study_that_is_killed_comes_to_the_same_tables(small: tuple[StudySpec, Store], tmp_path: Path) -> None:
     (study, two), one = small, Store(tmp_path / "one")
@@ -193,6 +202,7 @@ def test_a_study_that_is_killed_comes_to_the_same_tables(small: tuple[StudySpec,
     same_tables(one, two)
 
 
+@pytest.mark.slow
 @pytest.mark.nightly
 def test_two_workers_come_to_the_same_tables(
     small: tuple[StudySpec, Store], store: Store, monkeypatch: pytest.MonkeyPatch
@@ -211,6 +221,7 @@ def test_two_workers_come_to_the_same_tables(
     assert only_study(store).record.workers == 2
 
 
+@pytest.mark.slow
 def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
     tiny_world(tmp_path / "world")
     study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
@@ -222,6 +233,7 @@ def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
     assert (outcome.is_whole, outcome.skipped) == (True, []) and only_study(store).record.made_of != tables
 
 
+@pytest.mark.slow
 def test_a_retrained_model_is_made_again_with_its_region_or_version(whole: Results) -> None:
     store = whole.store
     spec = next(model for model in study_plan(whole.study).finetuned if model.recipe == "graft-retrain")
@@ -234,6 +246,7 @@ def test_a_retrained_model_is_made_again_with_its_region_or_version(whole: Resul
     file.write_text(kept)
 
 
+@pytest.mark.slow
 def test_a_member_that_fails_takes_along_only_what_needs_it(tiny: Path, store: Store) -> None:
     (one, two), far = tasks(tiny), {"finetune": {"lr": 1e30}}
     broken = study_of(
@@ -256,6 +269,7 @@ def test_a_member_that_fails_takes_along_only_what_needs_it(tiny: Path, store: S
     assert [s.key for s, _ in again.failed] == [step.key] and len(again.skipped) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
@@ -279,19 +293,20 @@ def test_what_cannot_be_done_is_said_before_anything_is_made(
     assert "\n" not in str(caught.value) and not store.root.exists()
 
 
+@pytest.mark.slow
 def test_an_unknown_experiment_is_refused_before_anything_is_made(tiny: Path, store: Store) -> None:
     with pytest.raises(BadInput, match="'table99' is not an experiment"):
         run_study(few(tiny).model_copy(update={"request": ExperimentRequest("table99")}), store)
     assert not store.root.exists()
 
 
+@pytest.mark.slow
 def test_a_study_under_way_is_not_begun_twice(tiny: Path, store: Store) -> None:
     states: list[str] = []
 
     def inside(*_: object) -> None:
         if not states:
-            with pytest.raises(BadInput, match="running in another process"):
-                run_study(few(tiny), store)
+            refuses(BadInput, "running in another process", run_study, few(tiny), store)
             states.extend(status(few(tiny), store)["state"])
 
     assert run_study(few(tiny), store, on_step=inside).is_whole and states[0] == "running"
@@ -331,8 +346,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> StudySpec:
 
 def first_of(study: StudySpec, count: int) -> StudySpec:
     """Return the first entries of a study, as explicit specs."""
-    runs = tuple(s.model_dump(exclude_defaults=True) for s in study_plan(study).runs[:count])
-    return StudySpec(name=study.name, runs=runs)
+    return StudySpec(
+        name=study.name, runs=tuple(s.model_dump(exclude_defaults=True) for s in study_plan(study).runs[:count])
+    )
 
 
 def runs(steps: list[StudyStep]) -> int:
@@ -340,6 +356,7 @@ def runs(steps: list[StudyStep]) -> int:
     return sum(step.kind == "localize" for step in steps)
 
 
+@pytest.mark.slow
 def test_finished_runs_are_skipped_and_the_rest_is_made(study: StudySpec, store: Store) -> None:
     session, told = Session(), Mock()
     one = run_study(first_of(study, 2), store, session=session)
@@ -351,6 +368,7 @@ def test_finished_runs_are_skipped_and_the_rest_is_made(study: StudySpec, store:
     assert words == ["started", "skipped", "started", "skipped", "started", "finished"] and len(store.list()) == 3
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_goes_on_where_it_stopped(study: StudySpec, store: Store) -> None:
     few, phases = first_of(study, 3), []
 
@@ -359,8 +377,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(study: StudySpec, store: 
         if phases.count("store") == 2:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        run_study(few, store, progress=stop)
+    refuses(KeyboardInterrupt, None, run_study, few, store, progress=stop)
     assert len(store.list()) == 1
     assert [e.record.status for e in (*store.unfinished(), *list_studies(store))] == ["cancelled"] * 2
     outcome = run_study(few, store)
@@ -368,6 +385,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(study: StudySpec, store: 
     assert not store.unfinished()  # the interrupted run was finished, not started again
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_does_not_stop_the_others(study: StudySpec, store: Store) -> None:
     first = first_of(study, 1).runs[0]
     empty = {**first, "localizer": "expression", "options": {"expression": {"layers": []}}}
@@ -378,14 +396,15 @@ def test_a_run_that_fails_does_not_stop_the_others(study: StudySpec, store: Stor
     assert len(partly.failed) == 1 and [step.kind for step in partly.finished] == ["table"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_a_study(study: StudySpec, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     full = Mock(side_effect=DiskFull("no space."))
     monkeypatch.setattr(engine, "produce", full)
-    with pytest.raises(DiskFull):
-        run_study(study, store)
+    refuses(DiskFull, None, run_study, study, store)
     full.assert_called_once()
 
 
+@pytest.mark.slow
 def test_a_run_is_made_again_if_its_model_or_data_have_changed_and_stands_without_them(
     store: Store, tmp_path: Path
 ) -> None:
@@ -404,6 +423,7 @@ def test_a_run_is_made_again_if_its_model_or_data_have_changed_and_stands_withou
     assert runs(run_study(one, store).skipped) == 1 and len(store.list()) == 3
 
 
+@pytest.mark.slow
 def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
     outcome = run_study(study, store)
     assert runs(outcome.finished) == 10 and outcome.is_whole
@@ -416,3 +436,42 @@ def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
     assert accuracy["seeds"].to_dict()["stagewise", 44] == 2 and len(pairs.query("metric == 'accuracy'")) == 2 * 3 * 2
     none = tables_of_runs(Results(study_plan(study), Store(store.root / "none")))
     assert {name: len(frame) for name, frame in none.items()} == dict.fromkeys(made, 0)
+
+
+def change(path: Path, **fields: object) -> None:
+    """Change fields of a task file."""
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **fields}, sort_keys=False))
+
+
+@pytest.mark.nightly
+def test_a_changed_task_makes_members_runs_and_scores_again(tmp_path: Path) -> None:
+    tiny_world(tmp_path / "world")
+    study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
+    task = Path(tasks(tmp_path / "world")[0])
+    assert not run_study(study, store).again
+    change(task, title="Another title")
+    assert not run_study(study, store).finished
+    change(task, template={"masked": "<mask> is {text}", "causal": "Is {text}"}, length_normalised=True)
+    assert not run_study(study, store).finished, "they are all of the head"
+    change(task, max_length=12)
+    outcome = run_study(study, store)
+    assert outcome.is_whole and not outcome.skipped
+    kinds = {step.kind: why for step, why in outcome.again}
+    assert set(kinds) == {"finetune", "localize", "score"}
+    assert all("the definition of the task" in why and "has changed" in why for why in kinds.values()), kinds
+
+
+@pytest.mark.slow
+def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None:
+    tiny_world(tmp_path / "world")
+    study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
+    run_study(study, store)
+    run, (spec,) = store.list()[0], study_plan(study).scores
+    made = [(RunArtifact(run.spec), run), (ScoreArtifact(spec), read_score(score_path(store.root, spec)))]
+    assert run.record.task is not None and run.record.task.definition
+    assert [artifact.changes(one, store, Session()) for artifact, one in made] == [CURRENT, CURRENT]  # type: ignore[arg-type, attr-defined]
+    key = pair_key(Session(), run.spec)
+    change(Path(tasks(tmp_path / "world")[0]), metric="f1")
+    for artifact, one in made:
+        assert "definition" in artifact.changes(one, store, Session()).why  # type: ignore[arg-type, attr-defined]
+    assert pair_key(Session(), run.spec) != key

@@ -1,7 +1,5 @@
 """Tests of the observations that a study's tables take from a store's runs, and of stability over seeds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,7 +26,6 @@ from tests.fake_run import fake_run
 from tests.studies.tiny_study import models_in, study_of, tasks
 
 TINY: dict[str, Any] = {"n": {"validation": 20, "test": 60}, "layers": 2, "width": 8, "steps": 2}
-PAIR = {"base": "demo/tiny-base", "finetuned": "demo/tiny-sst2", "task": "sst2"}
 SIZES = ["1%", "10%"]
 SEARCHES = {"stagewise": (0, 1, 2), "movement": (0,), "random": (0, 1, 2)}
 
@@ -39,7 +36,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     store = Store(tmp_path_factory.mktemp("runs"))
     for name, seed in ((name, seed) for name, seeds in SEARCHES.items() for seed in seeds):
         fake_run(store, localizer=name, seed=seed, sizes=SIZES, others=("mr",), **TINY)
-    common = {**PAIR, "sizes": SIZES, "others": ["mr"]}
+    common = {
+        "base": "demo/tiny-base", "finetuned": "demo/tiny-sst2", "task": "sst2", "sizes": SIZES, "others": ["mr"],
+    }  # fmt: skip
     entries = tuple({**common, "localizer": name, "seed": list(seeds)} for name, seeds in SEARCHES.items())
     return Results(study_plan(StudySpec(name="made-up", runs=entries)), store)
 
@@ -94,8 +93,9 @@ def test_a_make_up_adds_up(results: Results) -> None:
     runs = results.runs(localizer="stagewise")
     frame, record = composition(runs), runs[0].record
     sums = frame.assign(weighted=frame["density_ratio"] * frame["total"] / record.d).groupby("seed")
-    found = sums[["selected", "total", "share", "weighted"]].sum()
-    np.testing.assert_allclose(found, [[record.size, record.d, 1.0, 1.0]] * 3)
+    np.testing.assert_allclose(
+        sums[["selected", "total", "share", "weighted"]].sum(), [[record.size, record.d, 1.0, 1.0]] * 3
+    )
 
 
 def test_regions_of_localizers_are_compared_at_equal_size_and_with_themselves(results: Results) -> None:
@@ -132,15 +132,12 @@ def test_a_search_among_biases_is_one_of_biases(tmp_path: Path) -> None:
     assert {one.method for one in of_run(run)} == {"pretrained", "ft", "ft_scaled", "graft_biases", "complement"}
 
 
-SEEDS = {"seed": [0, 1], "data_seed": [0, 1, 2], "k_shot": 4}
-
-
 @pytest.fixture(scope="module")
 def seeded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Run two recipes, three data seeds (one model each) and two mask seeds; movement has one region per model."""
     one, _ = tasks(tiny)
-    search = {"localizer": "stagewise", "size": "5%", "steps": 2, "batch_size": 4}
-    study = study_of(tiny, {"task": one, "recipe": ["sgd", "adamw"], **search, **SEEDS})
+    search = {"localizer": "stagewise", "size": "5%", "steps": 2, "batch_size": 4, "k_shot": 4}
+    study = study_of(tiny, {"task": one, "recipe": ["sgd", "adamw"], **search, "seed": [0, 1], "data_seed": [0, 1, 2]})
     with models_in(tmp_path_factory.mktemp("stable")) as store:
         assert run_study(study, store).is_whole
     return Results(study_plan(study), store)

@@ -1,7 +1,5 @@
 """Tests of a study's subject, from its file: studies with other bases, readouts, files or models are different."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,12 @@ from skillviz.tasks.project import project_root
 from tests.studies.fake_tables import BASE, FAKE_TABLES, TASKS
 
 TASK = "examples/tasks/mr.yaml"
-ENTRY = {"base": BASE, "readout": "head", "task": TASK, "finetuned": "models/film-reviews"}
 
 
 def about(**changed: Any) -> Subject:
     """Return the subject of a study with one entry; fields of None are omitted."""
-    entry = {name: value for name, value in {**ENTRY, **changed}.items() if value is not None}
-    return subject(StudySpec(name="x", runs=(entry,)))
+    entry = {"base": BASE, "readout": "head", "task": TASK, "finetuned": "models/film-reviews", **changed}
+    return subject(StudySpec(name="x", runs=({name: value for name, value in entry.items() if value is not None},)))
 
 
 def own_task(folder: Path, name: str = "mr") -> str:
@@ -39,8 +36,7 @@ def test_a_study_names_bases_readouts_files_and_models() -> None:
 
 
 def test_it_is_the_same_however_its_paths_are_written() -> None:
-    root = project_root()
-    assert about().goes_with(about(base=str(root / BASE), task=str(root / TASK)))
+    assert about().goes_with(about(base=str(project_root() / BASE), task=str(project_root() / TASK)))
     assert place("some/model-on-the-hub") == "some/model-on-the-hub"
 
 
@@ -54,9 +50,8 @@ def test_another_base_readout_or_model_does_not_go_with_it(changed: dict[str, An
 
 def test_a_task_of_one_name_from_another_file_does_not_go_with_it(tmp_path: Path) -> None:
     assert not about().goes_with(about(task=own_task(tmp_path)))
-    assert about().goes_with(about(task=own_task(tmp_path, "another"), finetuned=None))
-    both = about().with_tasks_of(about(task=own_task(tmp_path, "another"), finetuned=None))
-    assert set(both.tasks) == {"mr", "another"}
+    other = about(task=own_task(tmp_path, "another"), finetuned=None)
+    assert about().goes_with(other) and set(about().with_tasks_of(other).tasks) == {"mr", "another"}
 
 
 MADE: dict[str, Any] = {"finetuned": None, "recipe": "sgd", "finetune": {"steps": 60}}
@@ -92,9 +87,8 @@ def test_models_go_together_if_they_are_trained_alike_but_for_their_seeds(
 
 
 def test_one_of_several_bases_goes_with_studies_of_it_alone() -> None:
-    several = about(base=[BASE, "roberta-base"])
-    assert several.of("roberta-base").goes_with(about(base="roberta-base"))
-    assert not several.of("roberta-base").goes_with(about())
+    one = about(base=[BASE, "roberta-base"]).of("roberta-base")
+    assert one.goes_with(about(base="roberta-base")) and not one.goes_with(about())
 
 
 def test_scores_of_another_base_are_left_out() -> None:

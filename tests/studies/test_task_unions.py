@@ -1,6 +1,4 @@
-"""Tests of regions of a model of two tasks: a tiny real pair with one head for both, its gains, and stored logits."""
-
-from __future__ import annotations
+"""Tests of studies of several tasks: plans, Table 4 from invented scores, and the regions of a model of two tasks."""
 
 from itertools import product
 from types import SimpleNamespace
@@ -13,19 +11,23 @@ import pytest
 
 from skillviz.analysis.tables import check
 from skillviz.core.region import Region
-from skillviz.errors import ModelNotFound
+from skillviz.errors import BadData, BadInput, ModelNotFound
 from skillviz.models import predict
 from skillviz.runs.produce import produce
 from skillviz.runs.record import TaskNote
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.studies import task_unions
-from skillviz.studies.paper.experiments import figure8
+from skillviz.studies import task_sequence, task_unions
+from skillviz.studies.paper.experiments import EXPERIMENTS, figure7, figure8, table4
+from skillviz.studies.paper.scales import SCALES, size_text
+from skillviz.studies.plan import study_plan
+from skillviz.studies.spec import StudySpec
 from skillviz.studies.task_unions import TaskScores, TaskUnion, mean_relative_gain, unions
+from skillviz.tasks.leaks import Unseen
+from tests.fake_run import fake_run
+from tests.refused import refused, refuses
 from tests.tiny import tiny_pair, tiny_task
-
-pytestmark = pytest.mark.slow
 
 ONE, TWO = "sst2_sentences", "cr"
 
@@ -40,8 +42,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
         path = tiny_task(folder / name)
         path.write_text(path.read_text().replace("name: tiny", f"name: {name}"))
     leaked = (folder / TWO / "test.jsonl").read_text().splitlines()[0]
-    with (folder / ONE / "train.jsonl").open("a") as file:
-        file.write(leaked + "\n")
+    train = folder / ONE / "train.jsonl"
+    train.write_text(f"{train.read_text()}{leaked}\n")
     store, session = Store(folder / "runs"), Session()
     runs = [
         produce(
@@ -65,6 +67,7 @@ def tables(results: Any) -> dict[str, pd.DataFrame]:
     return {name: check(frame, name) for name, frame in figure8.tables(results).items()}
 
 
+@pytest.mark.slow
 def test_every_table_of_the_study_is_whole(tables: dict[str, pd.DataFrame]) -> None:
     assert set(tables) == {"overlap", "isolation", "gain", "scores", "stability", "note"}
     gain = {*tables["gain"][["region_tasks", "purified", "task", "seeds"]].itertuples(index=False, name=None)}
@@ -74,6 +77,7 @@ def test_every_table_of_the_study_is_whole(tables: dict[str, pd.DataFrame]) -> N
     assert {"pretrained", "multi_task", "graft"} == set(tables["scores"]["method"])
 
 
+@pytest.mark.slow
 def test_examples_that_another_task_trained_on_are_not_scored(results: Any, tables: dict[str, pd.DataFrame]) -> None:
     left = figure8.leaks_of(task_unions.region_runs(results))
     scored = {task: set(own["n"]) for task, own in tables["gain"].groupby("task")}
@@ -81,13 +85,14 @@ def test_examples_that_another_task_trained_on_are_not_scored(results: Any, tabl
     assert tables["note"]["text"].str.contains("left out").any(), "it is told"
 
 
+@pytest.mark.slow
 def test_without_weights_overlap_is_told_all_the_same(results: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_unions, "scored", Mock(side_effect=ModelNotFound("there is no model here.")))
     found = figure8.tables(results)
-    assert "gain" not in found and len(found["overlap"]) == 8
-    assert "need the weights" in found["note"]["text"].iloc[0]
+    assert "gain" not in found and len(found["overlap"]) == 8 and "need the weights" in found["note"]["text"].iloc[0]
 
 
+@pytest.mark.slow
 def test_a_gain_is_the_paper_s_equation(results: Any) -> None:
     own = list(task_unions.region_runs(results)[ONE].values())
     chosen = [TaskUnion(ONE, (ONE,), tuple(run.region() for run in own))]
@@ -96,10 +101,10 @@ def test_a_gain_is_the_paper_s_equation(results: Any) -> None:
         np.mean([run.logits(state)[2].argmax(axis=1) == run.logits(state)[1] for run in own])
         for state in ("pretrained", "finetuned", "grafted")
     )
-    by_hand = (graft - base) / (tuned - base)
-    assert mean_relative_gain(found, found.grafts[ONE, False]).value == pytest.approx(by_hand)
+    assert mean_relative_gain(found, found.grafts[ONE, False]).value == pytest.approx((graft - base) / (tuned - base))
 
 
+@pytest.mark.slow
 def test_base_and_member_have_gain_nought_and_one() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 200)
@@ -111,6 +116,7 @@ def test_base_and_member_have_gain_nought_and_one() -> None:
     assert np.isnan(mean_relative_gain(TaskScores(found.task, labels, model, model), [base]).value)
 
 
+@pytest.mark.slow
 def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None:
     """Gains of 0.5, 0.6 and 0.7 with so many examples that only the regions differ: 0.6 ± 4.303 * 0.1 / sqrt(3)."""
     place, labels = np.arange(10_000), np.zeros(10_000, np.int64)
@@ -122,6 +128,7 @@ def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None
     assert (gain.value, gain.high - gain.low) == (pytest.approx(0.6), width)
 
 
+@pytest.mark.slow
 def test_regions_of_one_model_and_data_seed_are_compared_and_the_rest_is_told(results: Any) -> None:
     """Only runs of the first model are compared, and data seed 0 is not required."""
     runs = results.runs()
@@ -136,6 +143,7 @@ def test_regions_of_one_model_and_data_seed_are_compared_and_the_rest_is_told(re
     assert list(task_unions.region_runs(moved)) == [ONE, TWO]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run = task_unions.region_runs(results)[ONE][0]
     chosen = [TaskUnion(ONE, (ONE,), (run.region(),))]
@@ -145,10 +153,10 @@ def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -
     again = task_unions.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
     assert np.array_equal(first.grafts[ONE, False][0], again.grafts[ONE, False][0])
     other = [TaskUnion(ONE, (ONE,), (Region.from_flat(run.region().flat()[:-1], run.region().shapes),))]
-    with pytest.raises(AssertionError):
-        task_unions.scored(results.session, run.spec, other, frozenset(), results.store.root)
+    refuses(AssertionError, None, task_unions.scored, results.session, run.spec, other, frozenset(), results.store.root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("families", "united"),
     [
@@ -159,3 +167,127 @@ def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -
 def test_which_sets_of_tasks_are_united(families: str, united: list[str]) -> None:
     names = "abcde"[: len(families)]
     assert unions(list(names), dict(zip(names, families, strict=True))) == [tuple(one) for one in united]
+
+
+ORDER = ("one", "two", "three")
+N = 40
+
+
+def planned(name: str, scale: str) -> Any:
+    return study_plan(StudySpec(**EXPERIMENTS[name].build(SCALES[scale])))
+
+
+@pytest.mark.parametrize("scale", sorted(SCALES))
+def test_a_sequence_is_scored_after_every_stage_in_both_modes(scale: str) -> None:
+    found = planned("table4", scale)
+    (naive,), (grafting,) = (found.of("finetune", recipe="continual", mode=mode) for mode in ("naive", "grafting"))
+    assert (len(naive.spec.regions), len(grafting.spec.regions), len(found.of("localize", role="region"))) == (0, 3, 3)
+    assert len(found.scores) == 2 * (1 + 2 + 3)
+
+
+@pytest.mark.parametrize("scale", sorted(SCALES))
+def test_one_model_of_several_tasks_has_a_region_a_task_and_seed(scale: str) -> None:
+    found = planned("figure8", scale)
+    (model,) = found.finetuned
+    steps = SCALES[scale].training.get("steps")  # without it, the sum of the tasks' own steps
+    assert model.recipe == "multi-task" and model.steps == (steps and len(model.tasks) * steps)
+    assert len(found.runs) == len(model.tasks) * len(SCALES[scale].mask_seeds)
+    assert {(run.options["start_share"], run.sizes) for run in found.runs} == {(0.0, found.runs[0].sizes)}, (
+        "the base of the mask is empty, and sizes are equal"
+    )
+
+
+@pytest.mark.parametrize("scale", sorted(SCALES))
+def test_other_data_are_scored_at_every_size(scale: str) -> None:
+    runs, main = planned("figure7", scale).runs, size_text(SCALES[scale].sizes[0])
+    assert [run for run in runs if not run.others] == [] and {run.interpolation for run in runs} == {True, False}
+    assert {run.sizes[0] for run in runs if run.interpolation} == {main}
+
+
+@pytest.mark.parametrize("name", ["figure9", "figure10"])
+def test_figures_9_and_10_are_made_of_the_runs_of_table_2(name: str) -> None:
+    figure, table = ({run.key() for run in planned(one, "small").runs} for one in (name, "table2"))
+    assert figure <= table
+
+
+test_one_task_is_no_sequence = refused(
+    BadInput, ("two or more", SCALES["small"].several_tasks, "multi-task", ("mr",), {})
+)
+
+
+def predictions(task: str, wrong: int, states: tuple[str, ...] = ("finetuned",)) -> pd.DataFrame:
+    """Return a model that errs on the first `wrong` of 40 examples; all labels are "yes"."""
+    right, told = np.arange(N) >= wrong, {"dataset": task, "split": "test", "label": 1}
+    logits = {"logit_no": np.where(right, 0.0, 1.0), "logit_yes": np.where(right, 1.0, 0.0)}
+    frame = pd.DataFrame({"example_id": [f"test-{number}" for number in range(N)], **told, **logits})
+    return pd.concat([frame.assign(state=state) for state in states], ignore_index=True)
+
+
+def scored(task: str, frame: pd.DataFrame, spec: dict[str, Any], **record: Any) -> Any:
+    """Return a score or a run with these predictions."""
+    return SimpleNamespace(
+        spec=SimpleNamespace(task=task, **spec),
+        record=SimpleNamespace(task=TaskNote(name=task, labels=("no", "yes")), **record),
+        predictions=lambda: frame,
+    )
+
+
+def alone(task: str) -> Any:
+    frame = predictions(task, 2, ("pretrained", "finetuned", "grafted"))
+    return scored(task, frame, {"base": "base", "localizer": "stagewise"}, task_name=task, size=10, share=0.1)
+
+
+def invented(grafting: dict[tuple[int, str], int]) -> Any:
+    """Return invented: naive training errs on four more after each later stage, grafting on the given counts."""
+    told = {"naive": {(s, t): 4 * (s - ORDER.index(t)) for s in (1, 2, 3) for t in ORDER[:s]}, "grafting": grafting}
+    return SimpleNamespace(
+        scores=lambda recipe, mode: [
+            scored(task, predictions(task, wrong), {"finetuned": f"${{SKILLVIZ_FINETUNED}}/x-{mode}/{stage}/{task}"})
+            for (stage, task), wrong in told[mode].items()
+        ],
+        runs=lambda **_: [alone(task) for task in ORDER],
+    )
+
+
+@pytest.fixture
+def no_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaks = {task: Unseen(task, N, frozenset({"test-39"}), {}) for task in ORDER}
+    monkeypatch.setattr(task_sequence.registry, "task", lambda path, *_: path)
+    monkeypatch.setattr(task_sequence, "unseen", lambda tasks: leaks)
+
+
+STEADY = {(s, t): 3 for s in (1, 2, 3) for t in ORDER[:s]}
+
+
+@pytest.mark.usefixtures("no_leaks")
+def test_table_4_tells_what_each_mode_keeps() -> None:
+    found = {name: check(frame, name) for name, frame in table4.tables(invented(STEADY)).items()}
+    rows = found["stages"].query("metric == 'accuracy'").set_index(["mode", "stage", "task"])
+    less = found["differences"].query("metric == 'accuracy' and task == 'one'").set_index(["a", "b"])["value"]
+    assert set(found["stages"]["n"]) == {N - 1}, "the example that another task trained on is left out"
+    assert rows.loc[("grafting", 3, "one"), "change"] == 0.0
+    told = (rows["change"]["naive", 3, "one"], rows["value"]["independent", 2, "two"])
+    assert (*told, less["continual_graft", "continual_naive"]) == pytest.approx((-8 / 39, 37 / 39, 9 / 39))
+    methods = {"continual_naive", "continual_graft", "independent", "pretrained", "graft"}
+    assert set(found["scores"]["method"]) == methods
+    assert found["note"]["text"].str.contains("bit for bit the same after every later stage").any()
+
+
+@pytest.mark.usefixtures("no_leaks")
+def test_a_grafting_model_that_forgets_is_refused() -> None:
+    with pytest.raises(BadData, match="after stage 3 the grafting model answers 1 of 39 test examples of 'one'"):
+        table4.tables(invented({**STEADY, (3, "one"): 4}))
+
+
+@pytest.mark.nightly
+def test_ways_between_the_models_are_means_over_mask_seeds(tmp_path: Any) -> None:
+    small = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 2, "sizes": ("10%",)}
+    runs = [fake_run(Store(tmp_path / str(seed)), interpolation=True, seed=seed, **small) for seed in (0, 1, 2)]
+    found = check(pd.DataFrame(figure7.path_rows(runs)), "paths")
+    assert set(found["path"]) == {"wise-ft", "wise-graft"} and not found["metric"].str.endswith("_difference").any()
+    assert not found.duplicated(["path", "alpha", "id_task", "task", "metric"]).any() and found["alpha"].nunique() == 11
+    whole = "path == 'wise-graft' and alpha == 1.0 and metric == 'accuracy'"
+    own = pd.concat([run.interpolation() for run in runs]).query(whole)
+    assert found.query(f"{whole} and task == id_task")["value"].iloc[0] == pytest.approx(
+        own[own["dataset"] == runs[0].datasets[0]]["value"].mean()
+    )

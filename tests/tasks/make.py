@@ -101,8 +101,9 @@ def made(masked: str | None = None, causal: str | None = None, pair: bool = Fals
 def frame(*texts: str | tuple[str, str]) -> pd.DataFrame:
     rows = [(text,) if isinstance(text, str) else text for text in texts]
     columns = {name: list(column) for name, column in zip(("text_a", "text_b"), zip(*rows, strict=True), strict=False)}
-    ids = [f"test-{i}" for i in range(len(rows))]
-    return pd.DataFrame({"example_id": ids, **columns, "label": [i % 2 for i in range(len(rows))]})
+    return pd.DataFrame(
+        {"example_id": [f"test-{i}" for i in range(len(rows))], **columns, "label": [i % 2 for i in range(len(rows))]}
+    )
 
 
 MASKED = ("wordpiece", "bytes", "unigram")
@@ -138,9 +139,12 @@ def _unigram() -> PreTrainedTokenizerFast:
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     tokens = dict(zip(NAMES, special, strict=False)) | {"cls_token": "<s>", "sep_token": "</s>"}
-    mask = AddedToken("<mask>", lstrip=True, special=True)
     return PreTrainedTokenizerFast(
-        tokenizer_object=built, mask_token=mask, model_max_length=64, model_input_names=INPUTS, **tokens
+        tokenizer_object=built,
+        mask_token=AddedToken("<mask>", lstrip=True, special=True),
+        model_max_length=64,
+        model_input_names=INPUTS,
+        **tokens,
     )
 
 

@@ -1,8 +1,6 @@
 """Tests of templates, label words and encoding: each readout's input with every kind of tokenizer, and what is cut;
 and of tasks whose examples have their own options, or a reference to write."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
@@ -26,11 +24,10 @@ from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
 from skillviz.tasks.template import Mask, Place, check_template, parse, places, rendered
 from skillviz.tasks.verbalizer import answer_ids, word_ids
-from tests.refused import refused
+from tests.core.by_hand import by_hand, refused, refuses
 from tests.tasks.make import CAUSAL, MASKED, POLARITY, frame, made, read, refused_in, tokenizer, write_task
 
 NLI = "{a-}? <mask>, {b~}"
-GPT = " {a}\n question: {b} true or false?\n answer:"
 PAIR = ("premise", "hypothesis")
 TWO = ("terrible", "great")
 
@@ -45,41 +42,6 @@ def ids_of(template: str, words: tuple[str, ...], kind: str) -> np.ndarray:
     return word_ids(task, parse(template, task.text), words, tokenizer(kind))
 
 
-def test_places_and_mask_are_told_apart() -> None:
-    assert [type(part) for part in parse("{a-}? <mask>, {b~}", PAIR)] == [Place, str, Mask, str, Place]
-
-
-@pytest.mark.parametrize(
-    ("template", "texts", "exact", "filled"),
-    [
-        *((template, ["Fine film."], False, "Fine film. It was [MASK].")
-          for template in ("{text} It was <mask>.", "{a} It was {mask}.", "{text_a} It was [MASK].")),
-        ("{premise} / {hypothesis~}", ["One", "Two"], False, "One / two"),
-        *((NLI, [text, "So it is"], False, f"{shown}? [MASK], so it is")
-          for text, shown in (("Right.", "Right"), ("Right!", "Right"), ("Right?", "Right"), ("Right", "Right"),
-                              ("right,", "right,"), ("", ""))),
-        (NLI, ["Right", "So"], True, "Righ? [MASK], so"),
-        ("{b-~}", ["One.", "Two."], False, "two"),
-        ("{text}: <mask>", ["{text} {b} {{"], False, "{text} {b} {{: [MASK]"),
-        ("{{{text}}} <mask>", ["x"], False, "{x} [MASK]"),
-    ],
-)  # fmt: skip
-def test_a_template_is_filled_with_its_texts(template: str, texts: list[str], exact: bool, filled: str) -> None:
-    """A minus drops a final stop only, or any last character as LM-BFF does; a tilde writes the first letter small."""
-    assert fill(template, *texts, lmbff_exact=exact) == filled
-
-
-test_templates_that_cannot_be_asked_are_refused = refused(
-    BadInput,
-    *(
-        (r"is not a place; allowed are \{text\}", parse, template, ("text",))
-        for template in ("{txt} <mask>", "{} <mask>", "{text <mask>", "{text} } <mask>", "{-} <mask>")
-    ),
-    ("exactly one <mask>; it has 0", check_template, "{text} was good", "masked", ("text",), "task 'x'"),
-    ("exactly one <mask>; it has 2", check_template, "<mask> {text} <mask>", "masked", ("text",), "task 'x'"),
-    ("must end where the answer begins", check_template, "{text} was <mask>", "causal", ("text",), "task 'x'"),
-    ("no place for a text", check_template, "It was <mask>", "masked", ("text",), "task 'x'"),
-)
 test_label_words_without_a_token_of_their_own_are_refused = refused(
     BadLabelWord,
     *(
@@ -93,7 +55,7 @@ test_label_words_without_a_token_of_their_own_are_refused = refused(
     ("'Great' and 'great' are the same token 'great'", ids_of, POLARITY, ("Great", "great"), "wordpiece"),
     ("'superb'", lambda: read("bytes", "prompt", "x", label_words={"masked": ("bad", "superb")})),
 )
-test_what_cannot_be_asked_is_said = refused(
+test_what_cannot_be_asked_is_refused = refused(
     BadInput,
     ("'probe' is not a readout; known: prompt, head, causal", lambda: read("bytes", "probe", "x")),
     ("no mask token", lambda: read("gpt2", "prompt", "x")),
@@ -101,6 +63,14 @@ test_what_cannot_be_asked_is_said = refused(
     ("the longest answer has", lambda: read("gpt2", "causal", "x", limit=1)),
     ("alone are .* tokens", lambda: read("bytes", "prompt", "film", limit=4)),
     (r"template and special tokens alone are 4 tokens .* and 3 fit", lambda: run([["film", "plot"]], 3)),
+    *(
+        (r"is not a place; allowed are \{text\}", parse, template, ("text",))
+        for template in ("{txt} <mask>", "{} <mask>", "{text <mask>", "{text} } <mask>", "{-} <mask>")
+    ),
+    ("exactly one <mask>; it has 0", check_template, "{text} was good", "masked", ("text",), "task 'x'"),
+    ("exactly one <mask>; it has 2", check_template, "<mask> {text} <mask>", "masked", ("text",), "task 'x'"),
+    ("must end where the answer begins", check_template, "{text} was <mask>", "causal", ("text",), "task 'x'"),
+    ("no place for a text", check_template, "It was <mask>", "masked", ("text",), "task 'x'"),
 )
 
 
@@ -122,23 +92,27 @@ def test_words_are_the_piece_that_follows_a_space(kind: str, template: str, piec
 def test_a_word_in_its_place_gives_that_token(kind: str) -> None:
     tok = tokenizer(kind)
     place = tok(f"the plot It was {tok.mask_token} .")["input_ids"].index(tok.mask_token_id)
-    whole = [tok(f"the plot It was {word} .")["input_ids"][place] for word in TWO]
-    assert whole == ids_of("{text} It was <mask> .", TWO, kind).tolist()
+    assert [tok(f"the plot It was {word} .")["input_ids"][place] for word in TWO] == ids_of(
+        "{text} It was <mask> .", TWO, kind
+    ).tolist()
 
 
-TAILS = [" It was", '" has a tone that is', "\n topic:", "\nanswer:\n", "", '"', " true, false, or neither?\n answer:"]
 WORDS = ("great", "a description.", "not so good", "x")
 
 
-@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize(
+    "tail",
+    [" It was", '" has a tone that is', "\n topic:", "\nanswer:\n", "", '"', " true, false, or neither?\n answer:"],
+)
 @pytest.mark.parametrize("kind", [*CAUSAL, "bytes"])
 def test_an_answer_is_what_the_whole_text_has_behind_the_prompt(kind: str, tail: str) -> None:
     tok = tokenizer(kind)
     prompts = [text + tail for text in ("the plot was dull", "it is fun.", "Überraschung 7", "a")]
     for prompt, row in zip(prompts, answer_ids(prompts, tail, WORDS, tok), strict=True):
         space, ids = "" if prompt.endswith("\n") else " ", tok(prompt, add_special_tokens=False)["input_ids"]
-        wholes = [tok(prompt + space + word, add_special_tokens=False)["input_ids"] for word in WORDS]
-        assert [[*ids, *answer] for answer in row] == wholes
+        assert [[*ids, *answer] for answer in row] == [
+            tok(prompt + space + word, add_special_tokens=False)["input_ids"] for word in WORDS
+        ]
 
 
 def test_ends_are_tokenised_once() -> None:
@@ -156,8 +130,10 @@ def test_head_is_the_tokenizers_own_encoding(kind: str) -> None:
     assert encoded.ids[:2] == ["test-0", "test-1"] and encoded.labels.tolist()[:2] == [0, 1] and encoded.n_labels == 2
     assert {row.dtype for row in encoded.input_ids} == {np.dtype(np.int64)}
     assert encoded.positions is encoded.label_ids is encoded.answers is None
-    empty = [read(kind, "head", "", "film"), read(kind, "causal", "", "film", causal="{text}")]
-    assert [len(one.input_ids[0]) >= 1 for one in empty] == [True, True]
+    assert [
+        len(one.input_ids[0]) >= 1
+        for one in [read(kind, "head", "", "film"), read(kind, "causal", "", "film", causal="{text}")]
+    ] == [True, True]
 
 
 def test_pairs_have_segments_where_the_tokenizer_has_them() -> None:
@@ -169,33 +145,20 @@ def test_pairs_have_segments_where_the_tokenizer_has_them() -> None:
 
 def test_a_prompt_is_the_filled_template_and_a_causal_one_ends_where_the_answer_begins() -> None:
     pair = ("The film.", "A plot.")
-    filled = read("bytes", "prompt", pair, masked=NLI, pair=True)
-    assert tokenizer("bytes").decode(filled.input_ids[0]) == "<s>The film?<mask>, a plot.</s>"
-    encoded = read("gpt2", "causal", pair, causal=GPT, pair=True)
+    assert (
+        tokenizer("bytes").decode(read("bytes", "prompt", pair, masked=NLI, pair=True).input_ids[0])
+        == "<s>The film?<mask>, a plot.</s>"
+    )
+    encoded = read("gpt2", "causal", pair, causal=" {a}\n question: {b} true or false?\n answer:", pair=True)
     assert encoded.answers is not None
     whole = [tokenizer("gpt2").decode([*encoded.input_ids[0], *answer]) for answer in encoded.answers[0]]
     assert whole == [f" The film.\n question: A plot. true or false?\n answer: {word}" for word in TWO]
 
 
-def test_padding_is_named_even_where_the_tokenizer_has_none() -> None:
-    assert read("wordpiece", "head", "film").pad_id == 0
-    assert read("llama", "head", "film").pad_id == tokenizer("llama").eos_token_id
-
-
-@pytest.mark.parametrize("readout", ["head", "prompt", "causal"])
-def test_no_rows_give_no_examples(readout: str) -> None:
-    task = made(masked=POLARITY, causal="{text} It was")
-    assert len(encode(task, frame("film").head(0), tokenizer("bytes"), readout)) == 0
-
-
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_task_may_ask_for_answers_per_token(asked: bool) -> None:
-    encoded = read("gpt2", "causal", "the film", length_normalised=asked)
-    assert make_readout("causal", encoded.take([0])) == CausalReadout(by_length=asked)
-
-
-PARTS = ["film", "The", "good.", "xyz", "é", "日本", "\N{GRINNING FACE}", ".", "?", "{", "<s>"]
-TEXT = st.lists(st.sampled_from(PARTS), max_size=40).map(" ".join)
+TEXT = st.lists(
+    st.sampled_from(["film", "The", "good.", "xyz", "é", "日本", "\N{GRINNING FACE}", ".", "?", "{", "<s>"]),
+    max_size=40,
+).map(" ".join)
 
 
 @given(first=TEXT, second=TEXT, limit=st.integers(20, 40), kind=st.sampled_from(MASKED))
@@ -229,22 +192,6 @@ def test_a_text_is_cut_at_its_end_and_as_little_as_can_be() -> None:
     assert len(ids) == 20 and tokenizer("wordpiece").decode(ids).startswith("[CLS] the film was good and the plot")
 
 
-@pytest.mark.parametrize(
-    ("kind", "readout", "own", "given", "length"),
-    [
-        *(("wordpiece", "head", {"max_length": own}, given, length) for own, given, length in (
-            (64, None, 64), (32, None, 32), (32, 16, 16), (16, 32, 32), (500, None, 64), (None, None, 64),
-            (None, 500, 64))),
-        ("gpt2", "causal", {"max_length": 16, "max_length_causal": 32}, None, 32),
-        ("gpt2", "head", {"max_length": 16, "max_length_causal": 32}, None, 16),
-    ],
-)  # fmt: skip
-def test_a_given_limit_stands_in_for_the_tasks_and_none_is_above_the_models(
-    kind: str, readout: str, own: dict[str, int], given: int | None, length: int
-) -> None:
-    assert read(kind, readout, "film " * 100, limit=given, **own).lengths[0] == length
-
-
 @pytest.mark.bench
 def test_ten_thousand_rows_take_seconds() -> None:
     texts = frame(*[("the film was good " * (i % 12 + 1), "a plot") for i in range(10_000)])
@@ -259,8 +206,7 @@ def test_the_layer_needs_no_torch() -> None:
         "import sys; from skillviz.tasks import encode, paper, registry, splits, user_file; "
         "sys.exit(', '.join({'torch', 'transformers', 'datasets'} & set(sys.modules)) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def slow_kept(lengths: list[int], total: int) -> list[int]:
@@ -274,13 +220,6 @@ def slow_kept(lengths: list[int], total: int) -> list[int]:
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(-5, 80))
 def test_kept_lengths_are_those_of_the_slow_twin(lengths: list[int], total: int) -> None:
     assert cut_lengths(lengths, total) == slow_kept(lengths, total)
-
-
-@pytest.mark.parametrize(
-    ("lengths", "total", "kept"), [([10, 3], 8, [5, 3]), ([10, 9], 9, [5, 4]), ([2, 2], 9, [2, 2]), ([4, 4], 0, [0, 0])]
-)
-def test_kept_lengths_by_hand(lengths: list[int], total: int, kept: list[int]) -> None:
-    assert cut_lengths(lengths, total) == kept
 
 
 def run(rows: list[list[str]], limit: int, kind: str = "wordpiece") -> tuple[list[list[str]], list[list[int]], list]:
@@ -325,7 +264,6 @@ COLUMNS = [
     {"text": "which one barks", "one": "a cat", "two": "the dog", "three": "", "label": 1},
     {"text": "which one is red", "one": "grass", "two": "snow", "three": "rust", "label": "C"},
 ] * 4
-ANSWERS = [{"text": row["text"], "choices": row["choices"], "gold": "the dog"} for row in LISTS[:1]] * 4
 REFERENCES = [
     {"text": "the dog barks", "gold": " at the cat "},
     {"text": "what do we drink", "gold": "Water"},
@@ -342,8 +280,13 @@ def choice(folder: Path, rows: Any = LISTS, suffix: str = ".jsonl", **changes: A
 
 def generated(folder: Path, rows: Any = REFERENCES, **changes: Any) -> Task:
     """Return the task of these rows, with its reference in the column `gold`."""
-    values = {**PLAIN, "labels": None, "label": None, "reference": "gold", "max_new_tokens": 40}
-    return task(write_task(folder, rows, **{**values, **changes}))
+    return task(
+        write_task(
+            folder,
+            rows,
+            **{**PLAIN, "labels": None, "label": None, "reference": "gold", "max_new_tokens": 40, **changes},
+        )
+    )
 
 
 def answered(made: Task, kind: str = "gpt2", readout: str = "causal") -> Encoded:
@@ -354,8 +297,10 @@ def test_a_list_may_be_shorter_than_the_labels(tmp_path: Path) -> None:
     made = choice(tmp_path)
     frame = load(made).test
     assert made.kind == "choice" and not made.has_classes
-    assert frame["options"].tolist()[:3] == [("a small cat", "the dog"), ("grass", "snow", "rust"), ("water", "sand")]
-    assert frame["label"].tolist()[:3] == [1, 2, 0]
+    assert (frame["options"].tolist()[:3], frame["label"].tolist()[:3]) == (
+        [("a small cat", "the dog"), ("grass", "snow", "rust"), ("water", "sand")],
+        [1, 2, 0],
+    )
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
@@ -368,7 +313,18 @@ def test_columns_are_called_by_letter_and_the_last_may_be_empty(tmp_path: Path, 
 
 
 def test_the_right_one_may_be_written_out(tmp_path: Path) -> None:
-    assert load(choice(tmp_path, ANSWERS, answer="gold")).test["label"].tolist() == [1] * 4
+    assert (
+        load(
+            choice(
+                tmp_path,
+                [{"text": row["text"], "choices": row["choices"], "gold": "the dog"} for row in LISTS[:1]] * 4,
+                answer="gold",
+            )
+        )
+        .test["label"]
+        .tolist()
+        == [1] * 4
+    )
 
 
 def test_an_absent_option_has_no_token_and_the_others_theirs(tmp_path: Path) -> None:
@@ -474,8 +430,12 @@ test_rows_that_cannot_be_scored_are_refused = refused_in(
 
 def test_a_reference_is_read_without_the_space_around_it(tmp_path: Path) -> None:
     made = generated(tmp_path)
-    facts = (made.kind, made.metric, made.has_classes, made.labels)
-    assert facts == ("generation", "exact_match", False, ("other", "reference"))
+    assert (made.kind, made.metric, made.has_classes, made.labels) == (
+        "generation",
+        "exact_match",
+        False,
+        ("other", "reference"),
+    )
     test = load(made).test
     assert test["reference"].tolist()[:2] == ["at the cat", "Water"] and set(test["label"]) == {1}
 
@@ -485,8 +445,7 @@ def test_a_reference_is_read_without_the_space_around_it(tmp_path: Path) -> None
 def test_the_reference_goes_on_after_the_prompt_and_ends(kind: str, stop: str, tmp_path: Path) -> None:
     made, tok = generated(tmp_path, stop=stop), tokenizer(kind)
     if stop == "newline" and "\n" not in tok.decode(tok("a\n", add_special_tokens=False)["input_ids"]):
-        with pytest.raises(BadInput, match="no token for a line break.*write 'stop: end_of_text'"):
-            answered(made, kind)
+        refuses(BadInput, "no token for a line break.*write 'stop: end_of_text'", answered, made, kind)
         return
     encoded, end = answered(made, kind), "\n" if stop == "newline" else tok.eos_token
     assert encoded.n_labels == 1 and encoded.answers is not None and encoded.generation is not None
@@ -506,8 +465,17 @@ def test_case_and_punctuation_count_unless_said_otherwise(tmp_path: Path, is_loo
 
 
 def test_a_prompt_is_shortened_for_the_text(tmp_path: Path) -> None:
-    rows = [{"text": "dog " * 60, "gold": "cat"}] * 4
-    assert max(map(len, answered(generated(tmp_path, rows, max_length=48, max_new_tokens=16)).input_ids)) <= 48 - 16
+    assert (
+        max(
+            map(
+                len,
+                answered(
+                    generated(tmp_path, [{"text": "dog " * 60, "gold": "cat"}] * 4, max_length=48, max_new_tokens=16)
+                ).input_ids,
+            )
+        )
+        <= 48 - 16
+    )
 
 
 def test_a_reference_is_compared_as_its_own_tokens_write_it(tmp_path: Path) -> None:
@@ -521,11 +489,15 @@ def test_a_reference_is_compared_as_its_own_tokens_write_it(tmp_path: Path) -> N
 
 def test_a_special_token_in_an_answer_is_read_as_it_is_and_said(tmp_path: Path) -> None:
     tok = tokenizer("gpt2")
-    options = [f"great{tok.eos_token}", "terrible"]
-    chosen = answered(choice(tmp_path / "c", [{"text": "a film", "choices": options, "label": "A"}] * 4))
+    chosen = answered(
+        choice(tmp_path / "c", [{"text": "a film", "choices": [f"great{tok.eos_token}", "terrible"], "label": "A"}] * 4)
+    )
     assert chosen.answers is not None and tok.eos_token_id in chosen.answers[0][0]
-    rows = [{"text": "a film", "gold": f"great{gold} film"} for gold in (tok.eos_token, "", "", "")]
-    written = answered(generated(tmp_path / "g", rows))
+    written = answered(
+        generated(
+            tmp_path / "g", [{"text": "a film", "gold": f"great{gold} film"} for gold in (tok.eos_token, "", "", "")]
+        )
+    )
     assert written.answers is not None and (written.answers[0][0] == tok.eos_token_id).sum() == 2
     assert written.notes == (
         f"1 of 4 references contains the token '{tok.eos_token}', at which a generated text ends: no text can match.",
@@ -533,8 +505,9 @@ def test_a_special_token_in_an_answer_is_read_as_it_is_and_said(tmp_path: Path) 
 
 
 def test_a_column_called_label_may_be_a_text(tmp_path: Path) -> None:
-    rows = [{"label": "what", "gold": "water"}] * 2
-    assert generated(tmp_path, rows, text="label", template={"causal": "{label}:"}).text == ("label",)
+    assert generated(
+        tmp_path, [{"label": "what", "gold": "water"}] * 2, text="label", template={"causal": "{label}:"}
+    ).text == ("label",)
 
 
 def test_references_that_are_only_scored_are_those_that_are_generated(tmp_path: Path) -> None:
@@ -544,5 +517,51 @@ def test_references_that_are_only_scored_are_those_that_are_generated(tmp_path: 
     assert encoded.generation is None and encoded.has_reference and not scored.generates and made.generates
     assert encoded.answers is not None and wanted.answers is not None
     np.testing.assert_equal(encoded.answers, wanted.answers)
-    long = generated(tmp_path, [{"text": "dog " * 60, "gold": "cat " * 20}] * 2, **SCORED, max_length=128)
-    assert len(answered(long).answers[0][0]) > 32  # type: ignore[index]
+    assert (
+        len(
+            answered(
+                generated(tmp_path, [{"text": "dog " * 60, "gold": "cat " * 20}] * 2, **SCORED, max_length=128)
+            ).answers[0][0]
+        )
+        > 32
+    )  # type: ignore[index]
+
+
+test_by_hand = by_hand(
+    ("places and mask are told apart", [Place, str, Mask, str, Place],
+     lambda: [type(part) for part in parse("{a-}? <mask>, {b~}", PAIR)]),
+    # A minus drops a final stop only, or any last character as LM-BFF does; a tilde writes the first letter small.
+    *((f"{template} is filled with {texts}", filled, partial(fill, lmbff_exact=exact), template, *texts)
+      for template, texts, exact, filled in (
+        *((template, ["Fine film."], False, "Fine film. It was [MASK].")
+          for template in ("{text} It was <mask>.", "{a} It was {mask}.", "{text_a} It was [MASK].")),
+        ("{premise} / {hypothesis~}", ["One", "Two"], False, "One / two"),
+        *((NLI, [text, "So it is"], False, f"{shown}? [MASK], so it is")
+          for text, shown in (("Right.", "Right"), ("Right!", "Right"), ("Right?", "Right"), ("Right", "Right"),
+                              ("right,", "right,"), ("", ""))),
+        (NLI, ["Right", "So"], True, "Righ? [MASK], so"),
+        ("{b-~}", ["One.", "Two."], False, "two"),
+        ("{text}: <mask>", ["{text} {b} {{"], False, "{text} {b} {{: [MASK]"),
+        ("{{{text}}} <mask>", ["x"], False, "{x} [MASK]"))),
+    ("padding is named", 0, lambda: read("wordpiece", "head", "film").pad_id),
+    ("also where the tokenizer has none", tokenizer("llama").eos_token_id,
+     lambda: read("llama", "head", "film").pad_id),
+    *((f"no rows give no examples: {readout}", 0, lambda readout=readout: len(encode(
+        made(masked=POLARITY, causal="{text} It was"), frame("film").head(0), tokenizer("bytes"), readout)))
+      for readout in ("head", "prompt", "causal")),
+    *((f"answers per token: {asked}", CausalReadout(by_length=asked), lambda asked=asked: make_readout(
+        "causal", read("gpt2", "causal", "the film", length_normalised=asked).take([0])))
+      for asked in (False, True)),
+    # A given limit stands in for the task's, and none is above the model's.
+    *((f"{kind} for {readout}: {own}, given {given}", length,
+       lambda kind=kind, readout=readout, own=own, given=given:
+       read(kind, readout, "film " * 100, limit=given, **own).lengths[0])
+      for kind, readout, own, given, length in (
+        *(("wordpiece", "head", {"max_length": own}, given, length) for own, given, length in (
+            (64, None, 64), (32, None, 32), (32, 16, 16), (16, 32, 32), (500, None, 64), (None, None, 64),
+            (None, 500, 64))),
+        ("gpt2", "causal", {"max_length": 16, "max_length_causal": 32}, None, 32),
+        ("gpt2", "head", {"max_length": 16, "max_length_causal": 32}, None, 16))),
+    *((f"{lengths} cut to {total}", kept, cut_lengths, lengths, total) for lengths, total, kept in (
+        ([10, 3], 8, [5, 3]), ([10, 9], 9, [5, 4]), ([2, 2], 9, [2, 2]), ([4, 4], 0, [0, 0]))),
+)  # fmt: skip

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -41,7 +42,7 @@ from skillviz.tasks.uploaded import (
     saved,
     set_aside,
 )
-from tests.refused import refused
+from tests.core.by_hand import by_hand, refused, refuses
 from tests.tasks.make import ROWS, WRITERS, as_lines, as_parquet, refused_in, write_rows, write_task
 
 
@@ -77,15 +78,6 @@ def test_every_format_is_taken_as_an_upload_and_in_a_task_file(ending: str, tmp_
     assert test.to_dict("list") == expected and test["label"].dtype == np.int64
 
 
-test_another_format_is_refused_with_those_that_are_known = refused_in(
-    BadData,
-    *(
-        (f"{name} cannot be read; allowed: .jsonl, .json, .csv, .tsv, .parquet", as_upload, name, b"x")
-        for name in ("a.xlsx", "a.gz", "a.parquet.gz", "csv", "a.csv.zip")
-    ),
-)
-
-
 PLAIN = "text,label\na good one,1\na bad one,0\n"
 CSV = {
     "plain": PLAIN.encode(),
@@ -108,8 +100,10 @@ SEPARATED = {"Excel's separator line": "semicolons", "a separator line of a tab"
 @pytest.mark.parametrize("kind", CSV)
 def test_csv_from_programs_and_people_is_read_and_how_its_cells_are_separated_is_said(kind: str) -> None:
     found = read(Upload("a.csv", CSV[kind]))
-    assert found.frame.to_dict("list") == {"text": ["a good one", "a bad one"], "label": ["1", "0"]}
-    assert found.separated_by == SEPARATED.get(kind, "commas")
+    assert (found.frame.to_dict("list"), found.separated_by) == (
+        {"text": ["a good one", "a bad one"], "label": ["1", "0"]},
+        SEPARATED.get(kind, "commas"),
+    )
 
 
 @pytest.mark.cases(0, 3)
@@ -118,13 +112,10 @@ def test_csv_from_programs_and_people_is_read_and_how_its_cells_are_separated_is
 def test_cells_may_be_separated_by_commas_semicolons_or_tabs(sign: str, by: str, suffix: str) -> None:
     lines = [("review", "label"), ('"good, very; good\tindeed"', "1"), ("bad", "0")]
     rows = read(Upload(f"a.{suffix}", "\n".join(sign.join(line) for line in lines).encode("utf-8-sig")))
-    assert rows.frame.to_dict("list") == {"review": ["good, very; good\tindeed", "bad"], "label": ["1", "0"]}
-    assert rows.separated_by == by
-
-
-def test_one_column_is_separated_by_what_the_ending_stands_for() -> None:
-    files = {"a.csv": b"text\na\n", "a.tsv": b"text\na\n", "a.jsonl": b'{"a": 1}'}
-    assert [read(Upload(name, files[name])).separated_by for name in files] == ["commas", "tabs", ""]
+    assert (rows.frame.to_dict("list"), rows.separated_by) == (
+        {"review": ["good, very; good\tindeed", "bad"], "label": ["1", "0"]},
+        by,
+    )
 
 
 ROWS_4 = [{"text": f"a good one {n}", "label": n % 2} for n in range(4)]
@@ -147,27 +138,6 @@ SHAPES = {
 def test_json_is_read_in_each_shape(shape: str, ending: str, tmp_path: Path) -> None:
     rows = as_upload(tmp_path, f"a.{ending}", SHAPES[shape])
     assert list(rows["text"]) == list(FRAME["text"]) and list(rows["label"]) == ["0", "1", "0", "1"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("a.csv", FRAME.set_axis([0, 1], axis=1).to_csv(index=False), {"0": list(FRAME["text"]), "1": list("0101")}),
-        ("a.csv", "text,label,\na,1,\nb,0,\n", {"text": ["a", "b"], "label": ["1", "0"], "Unnamed: 2": ["", ""]}),
-        # each line has two cells with either reading; a text in a numeric column decides
-        ("a.csv", 'text,label\n"Great, really.\nLoved it",1\nbad,0\n',
-         {"text": ["Great, really.\nLoved it", "bad"], "label": ["1", "0"]}),
-        ("a.txt", b'text\tlabel\n"good, fine"\t1\nbad\t0\n', {"text": ["good, fine", "bad"], "label": ["1", "0"]}),
-        ("a.csv", 'text,label\na 5" screen,1\n"good, cheap",0\n',
-         {"text": ['a 5" screen', "good, cheap"], "label": ["1", "0"]}),
-        ("a.jsonl", as_lines([{"text": f"a{sign}b"} for sign in "\u2028\x85\x0b"]).replace(b"\n", b"\r\n"),
-         {"text": ["a\u2028b", "a\x85b", "a\x0bb"]}),
-    ],
-    ids=["columns that pandas numbered", "a separator ends each line", "lines in a cell", "a comma beside tabs",
-         "a quote within a text", "only line feeds end lines"],
-)  # fmt: skip
-def test_an_odd_file_keeps_its_rows(name: str, content: str, expected: dict[str, list[str]], tmp_path: Path) -> None:
-    assert as_upload(tmp_path, name, content).to_dict("list") == expected
 
 
 def test_an_index_that_pandas_wrote_is_no_part_of_the_data(tmp_path: Path) -> None:
@@ -263,14 +233,11 @@ REFUSED = [
 def test_a_file_that_would_give_other_rows_is_refused_under_its_own_name(
     way: Callable[..., Any], name: str, content: str | bytes, said: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(BadData, match=said) as caught:
-        way(tmp_path, name, content)
-    assert name in str(caught.value) and "\n" not in str(caught.value)
-    assert way is not as_upload or "/tmp" not in str(caught.value)
+    no_path = "(?!.*/tmp)" if way is as_upload else ""
+    refuses(BadData, rf"\A{no_path}(?=.*{re.escape(name)}).*{said}.*\Z", way, tmp_path, name, content)
 
 
 TRUTH = ["false", "true"]
-BOTH = ((False, True), ("FALSE", "TRUE"), ("false", "true"), ("False ", " True"))
 ASKED = [
     *((suffix, values, {}, [0, 1]) for suffix in (".jsonl", ".csv", ".parquet")
       for values in (("negative", "positive"), ("0", "1"), (0, 1), (0.0, 1.0), (False, True))),
@@ -280,7 +247,8 @@ ASKED = [
     (".csv", ("1", "0.0"), {"classes": {"1.0": "positive", "0": "negative"}}, [1, 0]),
     *((".jsonl", names, {"labels": list(names)}, [0, 1])
       for names in (("2020-01-01", "2021-01-01"), ("007", "008"), ("1e5", "NA"), ("null", "None"))),
-    *((".jsonl", values, {"classes": classes}, [0, 1]) for values in BOTH
+    *((".jsonl", values, {"classes": classes}, [0, 1])
+      for values in ((False, True), ("FALSE", "TRUE"), ("false", "true"), ("False ", " True"))
       for classes in ({True: "positive", False: "negative"}, {"True": "positive", "False": "negative"})),
     *((".jsonl", values, {"labels": names}, [[name.lower() for name in names].index(one) for one in TRUTH])
       for names in (["True", "False"], ["true", "false"], ["FALSE", "TRUE"])
@@ -296,37 +264,63 @@ ASKED = [
 def test_labels_are_names_or_indices_however_they_are_spelled(
     tmp_path: Path, suffix: str, values: tuple[Any, ...], changes: dict[str, Any], expected: list[int]
 ) -> None:
-    rows = [{"text": f"a {n}", "label": values[n % len(values)]} for n in range(12)]
-    assert list(load(task(write_task(tmp_path, rows, suffix, **changes))).test["label"]) == expected * (
-        12 // len(values)
-    )
+    assert list(
+        load(
+            task(
+                write_task(
+                    tmp_path,
+                    [{"text": f"a {n}", "label": values[n % len(values)]} for n in range(12)],
+                    suffix,
+                    **changes,
+                )
+            )
+        ).test["label"]
+    ) == expected * (12 // len(values))
 
 
-test_a_number_among_numbers_is_a_name_and_no_index = refused_in(
+test_files_and_labels_of_another_kind_are_refused = refused_in(
     BadData,
     *(
         (rf"the label '0' in row 1 .* allows '{labels[0]}', '{labels[1]}'\.$",
          partial(as_task_file, labels=labels), "a.jsonl", as_lines(ROWS_4))
         for labels in (["1.0", "2.0"], ["1", "2"])
     ),
+    *(
+        (f"{name} cannot be read; allowed: .jsonl, .json, .csv, .tsv, .parquet", as_upload, name, b"x")
+        for name in ("a.xlsx", "a.gz", "a.parquet.gz", "csv", "a.csv.zip")
+    ),
 )  # fmt: skip
 
 
 AS_WRITTEN = ["2020-01-01", "2020-01-01T10:00:00Z", "1e5", "007", "NaN", "NA", "null", "None", "True", "1.50",
               'a "b", c', "12345678901234567890"]  # fmt: skip
-KINDS = [
-    {"text": 5, "label": 1},
-    {"text": "5", "label": "0"},
-    {"text": 2.5, "label": 1.0},
-    {"text": 10**30, "label": 0},
-]
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
 def test_texts_stay_as_they_are_written(tmp_path: Path, suffix: str) -> None:
-    rows = [{"text": text, "label": n % 2} for n, text in enumerate(AS_WRITTEN)]
-    assert list(load(task(write_task(tmp_path, rows, suffix))).test["text_a"]) == AS_WRITTEN
-    mixed = load(task(write_task(tmp_path, KINDS))).test
+    assert (
+        list(
+            load(
+                task(
+                    write_task(tmp_path, [{"text": text, "label": n % 2} for n, text in enumerate(AS_WRITTEN)], suffix)
+                )
+            ).test["text_a"]
+        )
+        == AS_WRITTEN
+    )
+    mixed = load(
+        task(
+            write_task(
+                tmp_path,
+                [
+                    {"text": 5, "label": 1},
+                    {"text": "5", "label": "0"},
+                    {"text": 2.5, "label": 1.0},
+                    {"text": 10**30, "label": 0},
+                ],
+            )
+        )
+    ).test
     assert mixed[["text_a", "label"]].to_dict("list") == {
         "text_a": ["5", "5", "2.5", "1" + "0" * 30],
         "label": [1, 0] * 2,
@@ -379,14 +373,21 @@ def test_class_names_in_a_parquet_file_count(
 
 def test_a_class_that_the_task_does_not_know_is_refused_by_its_name(tmp_path: Path) -> None:
     names = ["negative", "neutral", "positive"]
-    with pytest.raises(BadData, match="the label 'neutral' in row 2"):
-        named_classes(tmp_path, names, [0, 1, 0, 1])
+    refuses(BadData, "the label 'neutral' in row 2", named_classes, tmp_path, names, [0, 1, 0, 1])
     assert named_classes(tmp_path, names, [0, 1, 2, 2], drop=["Neutral"]).test["label"].tolist() == [0, 1, 1]
 
 
 def test_dropped_labels_are_left_out_and_rows_keep_their_numbers(tmp_path: Path) -> None:
-    rows = [{"text": str(i), "label": ("no", "yes", "-1")[i % 3]} for i in range(30)]
-    splits = load(task(write_task(tmp_path, rows, labels=["no", "yes"], drop=[-1])))
+    splits = load(
+        task(
+            write_task(
+                tmp_path,
+                [{"text": str(i), "label": ("no", "yes", "-1")[i % 3]} for i in range(30)],
+                labels=["no", "yes"],
+                drop=[-1],
+            )
+        )
+    )
     assert splits.test[["example_id", "text_a"]][:4].to_numpy().tolist() == [
         [f"test-{n}", f"{n}"] for n in (0, 1, 3, 4)
     ]
@@ -417,11 +418,9 @@ def test_a_column_that_no_task_can_use_is_left_out_and_refused_where_it_is_wante
     rows = read(upload)
     assert list(rows.frame) == ["text", "label"] and rows.left_out.keys() == {"x"} and reason in rows.left_out["x"]
     assert list(as_task_file(tmp_path, name, content)["label"]) == [0, 1] * (len(rows.frame) // 2)
-    with pytest.raises(BadData, match=f"column 'x' of .*{name} .*save it as text"):
-        as_task_file(tmp_path, name, content, text="x")
+    refuses(BadData, f"column 'x' of .*{name} .*save it as text", as_task_file, tmp_path, name, content, text="x")
     values = {"text": ("text",), "label": "x", "labels": ("bad", "good"), "template": {}, "label_words": ()}
-    with pytest.raises(BadData, match=f"column 'x' of {name} {reason}"):
-        save(Draft("mine", {"train": upload}, values), tmp_path)
+    refuses(BadData, f"column 'x' of {name} {reason}", save, Draft("mine", {"train": upload}, values), tmp_path)
 
 
 def test_an_embedding_is_not_read_until_a_task_names_it(tmp_path: Path) -> None:
@@ -433,8 +432,13 @@ def test_an_embedding_is_not_read_until_a_task_names_it(tmp_path: Path) -> None:
     assert rows.left_out == {"embedding": "holds more than 1,000,000 values in its lists"}
     values = {"text": ("text",), "label": "label", "labels": ("bad", "good"), "template": {}, "label_words": ()}
     assert len(save(Draft("mine", {"train": upload}, values), tmp_path)[1].test) == 800
-    with pytest.raises(BadData, match="column 'embedding' of a.parquet holds more than 1,000,000 values"):
-        save(Draft("other", {"train": upload}, {**values, "text": ("embedding",)}), tmp_path)
+    refuses(
+        BadData,
+        "column 'embedding' of a.parquet holds more than 1,000,000 values",
+        save,
+        Draft("other", {"train": upload}, {**values, "text": ("embedding",)}),
+        tmp_path,
+    )
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl"])
@@ -450,26 +454,15 @@ def test_600_000_rows_are_read(ending: str, tmp_path: Path) -> None:
     count = 600_000
     table = pa.table({"text": [f"a review {n}" for n in range(count)], "label": np.arange(count) % 2,
                       **{f"score_{n}": np.zeros(count, np.int8) for n in range(8)}})  # fmt: skip
-    content = as_parquet(table) if ending == "parquet" else table.to_pandas().to_csv(index=False).encode()
-    rows = as_upload(tmp_path, f"a.{ending}", content)
+    rows = as_upload(
+        tmp_path,
+        f"a.{ending}",
+        as_parquet(table) if ending == "parquet" else table.to_pandas().to_csv(index=False).encode(),
+    )
     assert rows.shape == (count, 10) and rows["text"].iloc[-1] == "a review 599999"
 
 
 TIGHT = Limits(rows=10, columns=3, cells=24, within=6, size=400)
-
-
-test_a_file_over_a_limit_is_refused = refused(
-    BadData,
-    *(
-        (said, limited, f"a{ending}", WRITERS[ending](rows), TIGHT)
-        for ending in (".jsonl", ".parquet")
-        for rows, said in (
-            ([{"text": "a"}] * 11, "more than 10 rows"),
-            ([{"text": "a", "x": 1, "y": 2, "z": 3}], "more than 3 columns"),
-            ([{"text": "a", "x": 1, "y": 2}] * 9, "more than 24 cells"),
-        )
-    ),
-)
 
 
 @pytest.mark.parametrize(
@@ -495,9 +488,6 @@ GLUE = [
 ] * 5  # fmt: skip
 PAIRS = [('"the film is great', 1), ('i hated it "', 0), ("a fine word", 1), ("plain bad", 0)] * 5
 """Read with CSV quoting, the quotes of two rows would also close: fewer rows, and none of a wrong length."""
-QUOTED = [
-    ("a\ttab, and\nlines", "1"), ('he said "x"', "0"), ("plain; text", "1"), ("Great movie, really.\nI liked", "0"),
-]  # fmt: skip
 SIGNS = {"tsv": "\t", "csv": ",", "txt": "\t"}
 
 
@@ -519,7 +509,15 @@ def test_quotes_that_are_letters_stay_letters(rows: list[tuple[str, int]], sign:
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
 @pytest.mark.parametrize("ending", SIGNS)
 def test_quotes_that_quote_are_taken_off(ending: str, quoting: int) -> None:
-    frame = pd.DataFrame(QUOTED, columns=["text", "label"])
+    frame = pd.DataFrame(
+        [
+            ("a\ttab, and\nlines", "1"),
+            ('he said "x"', "0"),
+            ("plain; text", "1"),
+            ("Great movie, really.\nI liked", "0"),
+        ],
+        columns=["text", "label"],
+    )
     got = read(Upload(f"a.{ending}", frame.to_csv(sep=SIGNS[ending], index=False, quoting=quoting).encode()))
     pd.testing.assert_frame_equal(got.frame, frame)
     assert got.notes == ()
@@ -537,8 +535,9 @@ def test_a_task_file_reads_quotes_as_an_upload_does_and_says_so(tmp_path: Path) 
 def test_quoting_of_many_rows_is_read_as_pandas_reads_it(sign: str, ending: str, tmp_path: Path) -> None:
     frame = pd.DataFrame({"text": [f'a "{n}", b\t{n}\nc' if n % 3 else f"plain {n}" for n in range(300)]})
     content = frame.assign(label=[str(n % 2) for n in range(300)]).to_csv(sep=sign, index=False)
-    expected = pd.read_csv(io.StringIO(content), sep=sign, dtype=str)
-    pd.testing.assert_frame_equal(as_upload(tmp_path, f"a.{ending}", content), expected)
+    pd.testing.assert_frame_equal(
+        as_upload(tmp_path, f"a.{ending}", content), pd.read_csv(io.StringIO(content), sep=sign, dtype=str)
+    )
 
 
 def test_reading_writes_nothing_and_a_changed_file_is_read_anew(
@@ -562,15 +561,30 @@ def test_progress_bars_are_as_before_afterwards() -> None:
         assert datasets.are_progress_bars_disabled() is not shown
 
 
-test_a_hub_set_that_cannot_be_had_is_one_sentence = refused(
-    BadData, (r"nyu-mll/glue \(rte\) could not be downloaded .* HF_HUB_OFFLINE is set[^\n]*$", load, TASKS["rte"])
+test_a_file_over_a_limit_and_a_hub_set_that_cannot_be_had_are_refused = refused(
+    BadData,
+    (r"nyu-mll/glue \(rte\) could not be downloaded .* HF_HUB_OFFLINE is set[^\n]*$", load, TASKS["rte"]),
+    *(
+        (said, limited, f"a{ending}", WRITERS[ending](rows), TIGHT)
+        for ending in (".jsonl", ".parquet")
+        for rows, said in (
+            ([{"text": "a"}] * 11, "more than 10 rows"),
+            ([{"text": "a", "x": 1, "y": 2, "z": 3}], "more than 3 columns"),
+            ([{"text": "a", "x": 1, "y": 2}] * 9, "more than 24 cells"),
+        )
+    ),
 )
 
 
 def test_hub_class_names_are_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])
     text = datasets.Value("string")
-    features = datasets.Features({"premise": text, "hypothesis": text, "label": names})
+    features = datasets.Features(
+        {
+            "premise": text,
+            "hypothesis": text,
+            "label": datasets.ClassLabel(names=["entailment", "neutral", "contradiction"]),
+        }
+    )
     rows = [{"premise": f"p{i}", "hypothesis": f"h{i}", "label": i % 4 - 1} for i in range(40)]
     whole, asked = datasets.Dataset.from_list(rows, features=features), []
     monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: asked.append((*a, k["split"])) or whole)
@@ -595,10 +609,6 @@ def draft(name: str = "mine", files: dict[str, Upload] | None = None, **changes:
     return Draft(name, files or {"train": upload(name="a.csv")}, {**values, **changes})
 
 
-NAMED_PAIRS = [
-    {"gold": gold, "premise": "a rather long one", "hypothesis": "another long one"} for gold in ("yes", "no") * 4
-]
-ODD = [{"a": text, "b": "xy"[n % 2]} for n, text in enumerate([*["some words of a text"] * 3, "other words"])]
 WRITTEN = [{"question": f"what is number {n} of these", "answer": f"It is {n}."} for n in range(20)]
 LISTED = [{"question": f"which is the animal, {n}", "choices": ["cat", "car", "cup"][: 2 + n % 2], "answer": "cat"}
           for n in range(20)]  # fmt: skip
@@ -610,8 +620,19 @@ OPTIONS = [{"question": f"which is the animal, {n}", "option_a": "car", "option_
     ("rows", "kind", "columns"),
     [
         (REVIEWS, CLASSIFICATION, Columns(("review",), "label")),
-        (NAMED_PAIRS, CLASSIFICATION, Columns(("premise", "hypothesis"), "gold")),
-        (ODD, CLASSIFICATION, Columns(("a",), "b")),
+        (
+            [
+                {"gold": gold, "premise": "a rather long one", "hypothesis": "another long one"}
+                for gold in ("yes", "no") * 4
+            ],
+            CLASSIFICATION,
+            Columns(("premise", "hypothesis"), "gold"),
+        ),
+        (
+            [{"a": text, "b": "xy"[n % 2]} for n, text in enumerate([*["some words of a text"] * 3, "other words"])],
+            CLASSIFICATION,
+            Columns(("a",), "b"),
+        ),
         (WRITTEN, GENERATION, Columns(("question",), "answer")),
         (LISTED, CHOICE, Columns(("question",), "answer", ("choices",))),
         (OPTIONS, CHOICE, Columns(("question",), "right", ("option_a", "option_b"))),
@@ -621,10 +642,6 @@ def test_what_rows_hold_is_guessed(rows: list[dict[str, Any]], kind: str, column
     frame = rows_of(upload(rows))
     assert guessed_kind(frame) == kind and guessed(frame, kind) == columns
     assert is_written_out(frame, columns.options, columns.right) == (rows is LISTED)
-
-
-def test_a_long_reference_has_room() -> None:
-    assert [room_for(pd.DataFrame({"a": ["", "x" * size]}), "a") for size in (0, 64, 65, 1000)] == [32, 32, 48, 512]
 
 
 def test_an_answer_to_write_is_the_task_that_a_file_gives(tmp_path: Path) -> None:
@@ -650,18 +667,26 @@ def test_an_answer_to_write_is_the_task_that_a_file_gives(tmp_path: Path) -> Non
 def test_options_name_their_places(
     rows: list[dict[str, Any]], options: tuple[str, ...], right: str, labels: tuple[str, ...], tmp_path: Path
 ) -> None:
-    column = "right" if right == "label" else "answer"
-    files = {"train": upload(rows[:1] * 4), "test": upload(rows, "b.jsonl")}
-    values = {"text": ("question",), "options": options, right: column, "template": {"causal": "{text}"}}
-    path, splits = save(Draft("mine", files, values), tmp_path)
+    path, splits = save(
+        Draft(
+            "mine",
+            {"train": upload(rows[:1] * 4), "test": upload(rows, "b.jsonl")},
+            {
+                "text": ("question",),
+                "options": options,
+                right: "right" if right == "label" else "answer",
+                "template": {"causal": "{text}"},
+            },
+        ),
+        tmp_path,
+    )
     assert registry.task(path).labels == labels, "the longest list of all files"
     assert set(splits.test["label"]) == {options.index("option_b") if right == "label" else 0}
 
 
 def test_classes_are_sorted_as_a_reader_expects_and_not_too_many() -> None:
     assert classes_of(pd.DataFrame({"y": ["10", "9", None, "b", "1.5"]}), "y") == ["1.5", "9", "10", "b"]
-    with pytest.raises(BadData, match="has 60 different values"):
-        classes_of(pd.DataFrame({"y": range(60)}), "y")
+    refuses(BadData, "has 60 different values", classes_of, pd.DataFrame({"y": range(60)}), "y")
     assert are_indices(["0", "1", "2"]) and not are_indices(["1", "2"]) and not are_indices(["b", "a"])
 
 
@@ -671,8 +696,12 @@ def test_a_task_is_written_with_its_rows_beside_it(tmp_path: Path) -> None:
     assert path == tmp_path / "mine" / "task.yaml" and saved(tmp_path) == [path]
     pd.testing.assert_frame_equal(pd.read_parquet(path.parent / "train.parquet"), rows_of(files["train"]))
     task = registry.task(path)
-    assert (task.labels, task.metric, task.positive) == (("bad", "good"), "f1", 1)
-    assert task.wording("prompt") == ("{text} It was <mask>.", ("terrible", "great"))
+    assert (task.labels, task.metric, task.positive, task.wording("prompt")) == (
+        ("bad", "good"),
+        "f1",
+        1,
+        ("{text} It was <mask>.", ("terrible", "great")),
+    )
     assert load(task).fingerprint == splits.fingerprint and len(splits.test) == 6
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
 
@@ -688,8 +717,10 @@ def test_without_a_test_set_a_fifth_is_set_aside_once(tmp_path: Path) -> None:
 def test_names_of_classes_as_they_stand_and_rows_left_out(tmp_path: Path) -> None:
     rows = [{**row, "label": ("no", "null", "-")[row["label"] if n else 2]} for n, row in enumerate(REVIEWS)]
     _, splits = save(draft(files={"train": upload(rows)}, labels=("no", "null"), drop=("-",)), tmp_path)
-    assert sum(len(getattr(splits, split)) for split in ("train", "validation", "test")) == 19
-    assert set(splits.train["label"]) == {0, 1}
+    assert (
+        sum(len(getattr(splits, split)) for split in ("train", "validation", "test")),
+        set(splits.train["label"]),
+    ) == (19, {0, 1})
 
 
 @pytest.mark.cases(6, 4)
@@ -723,6 +754,32 @@ def test_a_task_is_never_overwritten_and_a_folder_that_cannot_be_written_is_said
     path, _ = save(draft(), tmp_path)
     before = path.read_text()
     for root, said in ((tmp_path, "never overwritten"), (path, "cannot be written")):
-        with pytest.raises(BadInput, match=said):
-            save(draft(labels=("worse", "better")), root)
+        refuses(BadInput, said, save, draft(labels=("worse", "better")), root)
     assert path.read_text() == before
+
+
+test_by_hand = by_hand(
+    *((f"one column is separated by what the ending stands for: {name}", by,
+       lambda name=name, content=content: read(Upload(name, content)).separated_by)
+      for name, content, by in (("a.csv", b"text\na\n", "commas"), ("a.tsv", b"text\na\n", "tabs"),
+                                ("a.jsonl", b'{"a": 1}', ""))),
+    *((f"an odd file keeps its rows: {kind}", expected,
+       lambda name=name, content=content: as_upload(Path(), name, content).to_dict("list"))
+      for kind, name, content, expected in (
+        ("columns that pandas numbered", "a.csv", FRAME.set_axis([0, 1], axis=1).to_csv(index=False),
+         {"0": list(FRAME["text"]), "1": list("0101")}),
+        ("a separator ends each line", "a.csv", "text,label,\na,1,\nb,0,\n",
+         {"text": ["a", "b"], "label": ["1", "0"], "Unnamed: 2": ["", ""]}),
+        # each line has two cells with either reading; a text in a numeric column decides
+        ("lines in a cell", "a.csv", 'text,label\n"Great, really.\nLoved it",1\nbad,0\n',
+         {"text": ["Great, really.\nLoved it", "bad"], "label": ["1", "0"]}),
+        ("a comma beside tabs", "a.txt", b'text\tlabel\n"good, fine"\t1\nbad\t0\n',
+         {"text": ["good, fine", "bad"], "label": ["1", "0"]}),
+        ("a quote within a text", "a.csv", 'text,label\na 5" screen,1\n"good, cheap",0\n',
+         {"text": ['a 5" screen', "good, cheap"], "label": ["1", "0"]}),
+        ("only line feeds end lines", "a.jsonl",
+         as_lines([{"text": f"a{sign}b"} for sign in "\u2028\x85\x0b"]).replace(b"\n", b"\r\n"),
+         {"text": ["a\u2028b", "a\x85b", "a\x0bb"]}))),
+    *((f"a reference of {size} letters has room", room, room_for, pd.DataFrame({"a": ["", "x" * size]}), "a")
+      for size, room in ((0, 32), (64, 32), (65, 48), (1000, 512))),
+)  # fmt: skip

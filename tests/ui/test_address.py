@@ -1,12 +1,21 @@
-"""Tests of the address as the state: it holds the non-default choices, can be typed, and survives a page switch."""
+"""Tests of the address as the state: it holds the non-default choices and a form's fields that fit, can be typed, and
+survives a page switch."""
 
 from __future__ import annotations
+
+import json
+from functools import partial
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from skillviz.jobs.backend import LOCAL
+from skillviz.jobs.slurm import SLURM_BACKEND, backend_named
+from skillviz.serving.sign_in import User
+from skillviz.ui import form
 from skillviz.ui.page_table import PAGES
-from tests.ui.driven import link, opened, said
+from tests import visitor
+from tests.ui.driven import filled, link, opened, said
 
 
 def script() -> None:
@@ -55,8 +64,7 @@ def test_the_address_keeps_choices_and_leaves_out_defaults_and_nonsense(
 ) -> None:
     test = opened(script, {"whole": is_whole}, **query)
     assert (link(test), said(test)) == (left, words(left))
-    test.selectbox[0].select("ece").run()
-    assert link(test) == {**left, "metric": "ece"}, "and the rest stays"
+    assert link(test.selectbox[0].select("ece").run()) == {**left, "metric": "ece"}, "and the rest stays"
 
 
 @pytest.mark.parametrize(
@@ -183,10 +191,120 @@ def test_no_variable_of_the_environment_is_filled_in_for_an_address(
     page: str, query: dict[str, str], ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOUSE_PASSWORD", "hunter2")
-    test = AppTest.from_file(str(PAGES[page].path), default_timeout=120)
-    for name, value in query.items():
-        test.query_params[name] = value
-    test.run()
+    test = visitor.opened(page, **query)
     shown = "".join(str(element.proto) for element in test.main).replace("\\", "")
     assert not test.exception and "hunter2" not in shown
     assert "HOUSE_PASSWORD" in shown, "it stands there as it was typed"
+
+
+def form_script() -> None:
+    import streamlit as st
+
+    from skillviz.ui import controls, form
+
+    if not st.session_state.get("elsewhere"):
+        st.json(
+            {
+                "text": controls.typed("text", "Text", most=600),
+                "first": controls.typed("first", "First", most=600, default="an example"),
+                "length": controls.span("length", "Length", 2, 40),
+                "model": form.box("model", "Model", ["a/b", "models/c"], "a/b"),
+                "sizes": form.any_of("sizes", "Sizes", ["0.1%", "1%"], ["0.1%"]),
+                "also": form.any_of("also", "Also", ["x", "y"], [], takes_typed=False),
+                "steps": form.number("steps", "Steps", 50),
+                "share": form.number("share", "Share", 0.1, low=0, high=1, is_whole=False),
+                "most": form.number("most", "At most", None),
+                "seeds": form.words("seeds", "Seeds", "0"),
+            }
+        )
+
+
+FORM_DEFAULTS = {
+    "text": "", "first": "an example", "length": [2, 40], "model": "a/b", "sizes": ["0.1%"], "also": [], "steps": 50,
+    "share": 0.1, "most": None, "seeds": "0",
+}  # fmt: skip
+opened_form = partial(opened, form_script)
+
+
+def changed(test: AppTest) -> dict[str, object]:
+    """Return the values that are not the defaults."""
+    assert not test.exception
+    values = json.loads(test.json[0].value)
+    assert {*values} == {*FORM_DEFAULTS}
+    return {name: value for name, value in values.items() if value != FORM_DEFAULTS[name]}
+
+
+@pytest.mark.parametrize(
+    ("query", "values", "left"),
+    [
+        ({}, {}, {}),
+        ({"also": "none", "most": "none", "sizes": "0.1%"}, {}, {}),
+        ({"text": "not a good film"}, {"text": "not a good film"}, {"text": "not a good film"}),
+        ({"length": "5-12"}, {"length": [5, 12]}, {"length": "5-12"}),
+        *(({"length": wrong}, {}, {}) for wrong in ("12-5", "1-9", "3-99", "few", "3", "-", "3-4-5")),
+        *(({"share": odd, "most": "0"}, {}, {}) for odd in ("-3", "many", "inf", "nan", "1e9")),
+        ({"model": "none", "seeds": "none"}, {"model": "", "seeds": ""}, {"model": "none", "seeds": "none"}),
+        ({"model": "org/name@main", "sizes": "10646,0.1%", "also": "y,z", "steps": "7", "share": "0.25", "most": "9",
+          "seeds": "1,2"},
+         {"model": "org/name@main", "sizes": ["10646", "0.1%"], "also": ["y"], "steps": 7, "share": 0.25, "most": 9,
+          "seeds": "1,2"},
+         {"model": "org/name@main", "sizes": "10646,0.1%", "also": "y", "steps": "7", "share": "0.25", "most": "9",
+          "seeds": "1,2"}),
+    ],
+    ids=lambda query: "&".join(query) if isinstance(query, dict) else None,
+)  # fmt: skip
+def test_what_the_address_says_is_chosen_and_defaults_are_left_out(
+    query: dict[str, str], values: dict[str, object], left: dict[str, str]
+) -> None:
+    test = opened_form(**query)
+    assert (changed(test), link(test)) == (values, left)
+
+
+@pytest.mark.parametrize(
+    ("begin", "label", "steps"),
+    [
+        ({}, "Text", [("  not a good film ", "not a good film"), (" ", None)]),
+        ({}, "First", [("mine", "mine"), ("an example", None)]),
+        ({}, "Length", [((5, 12), "5-12"), ((2, 40), None)]),
+        ({"most": "9"}, "At most", [(None, None), (7, "7")]),
+        ({}, "Sizes", [([], "none"), (["0.1%"], None)]),
+    ],
+)
+def test_what_is_chosen_stands_in_the_address_unless_it_is_the_default(
+    begin: dict[str, str], label: str, steps: list[tuple[object, str | None]]
+) -> None:
+    test, name = opened_form(**begin), {"At most": "most"}.get(label, label.lower())
+    for value, written in steps:
+        assert link(filled(test, label, value)).get(name) == written
+        assert written is not None or changed(test) == {}
+
+
+def test_going_back_to_an_address_without_a_text_brings_its_default_back() -> None:
+    test = filled(opened_form(), "First", "mine")
+    del test.query_params["first"]
+    assert changed(test.run()) == {} and not test.query_params
+
+
+def test_a_long_text_stays_in_the_session_over_a_page_switch() -> None:
+    test, long = opened_form(text="short"), "x" * 401
+    filled(test, "Text", long)
+    for elsewhere in (True, False):
+        assert "text" not in test.query_params
+        test.session_state["elsewhere"] = elsewhere
+        test.run()
+    assert changed(test) == {"text": long} and not test.query_params
+    assert changed(opened_form(text="y" * 900)) == {"text": "y" * 600}, "an address cannot hold more than the box"
+
+
+@pytest.mark.parametrize(
+    ("is_set_up", "user", "chosen"),
+    [(True, None, "slurm"), (False, None, None), (True, User("a", "Ada", {}), None)],
+)
+def test_the_choice_is_for_one_person_with_a_cluster(
+    is_set_up: bool, user: User | None, chosen: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillviz.jobs.slurm.is_set_up", lambda: is_set_up)
+    monkeypatch.setattr("skillviz.serving.sign_in.user", lambda: user)
+    monkeypatch.setattr("skillviz.ui.controls.segments", lambda *_, **__: "slurm")
+    assert form.cluster("where") == chosen
+    assert backend_named(chosen) is (SLURM_BACKEND if chosen else LOCAL)

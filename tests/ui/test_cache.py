@@ -1,11 +1,16 @@
-"""Tests of the dashboard's cache: one read, another if a run, a study or a file has changed, and no mix-up of runs."""
+"""Tests of the dashboard's cache: one read, another if a run, a study or a file has changed, and no mix-up of runs; and
+of values cached during one run of a page, and no longer."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +23,8 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, list_studies
 from skillviz.tasks import registry
 from skillviz.tasks.user_file import data_files
-from skillviz.ui import cache
+from skillviz.ui import cache, script
+from tests.refused import refuses
 from tests.runs.test_texts import run_of
 from tests.studies.fake_study import fake_study
 from tests.tiny import tiny_task
@@ -140,8 +146,7 @@ def test_of_large_regions_one_is_kept(ids: dict[str, str], monkeypatch: pytest.M
     one, other = (cache.run(ids[name]) for name in ("random", "movement"))
     monkeypatch.setattr(cache, "LARGE_REGION", 1)
     first = cache.region(one)
-    assert cache.region(one) is first
-    assert cache.region(other) and cache.region(one) is not first
+    assert cache.region(one) is first and cache.region(other) and cache.region(one) is not first
 
 
 def test_a_function_is_remembered_by_its_key_and_apart_from_others(tmp_path: Path) -> None:
@@ -162,8 +167,7 @@ def test_a_function_is_remembered_by_its_key_and_apart_from_others(tmp_path: Pat
     assert first(key) == [key, "0"] == first(key, number=1), "the number is no part of the key"
     assert second(key) == ["second", key] and calls == [key]
     for _ in range(2):
-        with pytest.raises(RunNotFound):
-            first("wrong")
+        refuses(RunNotFound, None, first, "wrong")
     assert calls == [key, "wrong", "wrong"], "an error is not kept"
 
 
@@ -189,12 +193,10 @@ def test_texts_are_read_once_and_a_changed_file_anew_and_refused_once(
     before = path.read_text()
     path.write_text(before.replace("class", "kind") + before.splitlines()[0] + "\n")
     for _ in range(2):
-        with pytest.raises(SkillvizError, match="have changed"):
-            cache.texts(small_run, "test")
+        refuses(SkillvizError, "have changed", cache.texts, small_run, "test")
     assert read == ["test"] * 2
     path.unlink()
-    with pytest.raises(SkillvizError, match="there is no file"):
-        cache.texts(small_run, "test")
+    refuses(SkillvizError, "there is no file", cache.texts, small_run, "test")
 
 
 @pytest.mark.parametrize(
@@ -223,5 +225,41 @@ def test_a_task_is_read_once_and_anew_when_its_file_changes(tmp_path: Path, monk
     for data in data_files(first).values():
         data.unlink()
     for error, name in ((BadData, str(file)), (UnknownTask, "no-such-task")):
-        with pytest.raises(error):
-            cache.task_named(name)
+        refuses(error, None, cache.task_named, name)
+
+
+def in_a_run(*steps: Callable[[], Any]) -> list[Any]:
+    """Run the steps as a page's script, in its own thread; return what they return."""
+    with ThreadPoolExecutor(1) as page:
+        return [page.submit(step).result() for step in (script.begin, *steps)][1:]
+
+
+@pytest.fixture
+def counted() -> Callable[[], int]:
+    """Return a function that reads one value, another one each time."""
+    values = itertools.count()
+    return lambda: script.once_read("runs", lambda: next(values))
+
+
+def test_a_run_reads_once_and_the_next_one_anew(counted: Callable[[], int]) -> None:
+    assert in_a_run(counted, counted, script.begin, counted) == [0, 0, None, 1]
+
+
+def test_outside_of_a_page_nothing_is_kept_and_nothing_waits(
+    counted: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [counted() for _ in range(3)] == [0, 1, 2]
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("nobody waits outside of a page"))
+    script.first_figure_goes_ahead()
+
+
+def test_what_is_old_is_read_again(counted: Callable[[], int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "FRESH", 0.0)
+    assert in_a_run(counted, counted, counted)[-1] >= 1
+
+
+def test_only_the_first_figure_goes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    in_a_run(script.first_figure_goes_ahead, script.first_figure_goes_ahead)
+    assert waited == [script.LEAD_OF_VISITOR]

@@ -20,7 +20,6 @@ from skillviz.show.exhibit import Exhibit
 from skillviz.ui import chart, exports
 from skillviz.ui.chart import as_lists, as_shown, drawn_once
 from tests.ui import driven
-from tests.ui.driven import labels, said
 
 
 def script() -> None:
@@ -43,7 +42,7 @@ def opened(*unfolded: str) -> AppTest:
 
 def test_a_chart_has_title_alt_and_a_camera_and_folds_away_its_table_and_how_to_read_it() -> None:
     test = opened()
-    assert "Two lines" in said(test, "markdown")
+    assert "Two lines" in driven.said(test, "markdown")
     assert not [*test.dataframe, *test.get("download_button")], "what draws a table is loaded by whoever opens one"
     (drawn,) = test.get("plotly_chart")
     told = {"toImageButtonOptions": {"format": "png", "filename": "run-1-lines", "scale": 2}, "displaylogo": False}
@@ -51,14 +50,13 @@ def test_a_chart_has_title_alt_and_a_camera_and_folds_away_its_table_and_how_to_
     assert (drawn.proto.alt, drawn.proto.theme) == ("It rises from 1 to 2.", ""), "Streamlit's own template is kept out"
     (reading,) = [box for box in test.get("popover") if any("How to read this" in c.value for c in box.caption)]
     assert "Up is more." in reading.caption[0].value and reading.proto.popover.label == "Help"
-    assert len(test.caption) == 1
-    assert opened("table.lines").dataframe[0].value["value"].tolist() == [0.25]
+    assert (len(test.caption), opened("table.lines").dataframe[0].value["value"].tolist()) == (1, [0.25])
 
 
 def test_downloads_are_table_page_and_pictures() -> None:
     test = opened("downloads.lines")
     chart_page = "Chart (HTML, works offline)"
-    assert labels(test, "download_button") == ["Table (CSV)", "Table (Markdown)", "Table (LaTeX)", chart_page]
+    assert driven.labels(test, "download_button") == ["Table (CSV)", "Table (Markdown)", "Table (LaTeX)", chart_page]
     (pictures,) = test.get("bidi_component")
     assert {"PNG", "SVG", "PDF"} <= {*re.findall("[A-Z]{3}", pictures.proto.html_content)}
     told = {"chart": "st-key-chart-lines", "file": "run-1-lines", "ground": "#FFFFFF", "title": "Two lines",

@@ -54,6 +54,7 @@ BARE = [(name, "accuracy", 0.05 * (name < "c"), 0.001 - (name > "b"), 0.06, NAN,
          "ECE: **a** better −4.0 points (−6.0 to −1.0); **b** and **c** no clear difference"),
         ("ece", [B], "ECE: **b** no clear difference +2.0 points (−1.0 to 5.0)"),
         ("ece", [("a", "ece", NAN, None, None, None, None)], ""),
+        ("ece", [("a", "ece", -0.5, NAN, NAN, NAN, None)], "ECE: **a** not measured −50.0 points (no interval)"),
         ("accuracy", BARE, "Accuracy: **a** better +5.0 points (0.1–6.0); **b** better† +5.0 points (0.1–6.0); "
                            "**c** no clear difference"),
         ("accuracy", [(name + again, *rest) for again in "01" for name, *rest in BARE],
@@ -62,19 +63,12 @@ BARE = [(name, "accuracy", 0.05 * (name < "c"), 0.001 - (name > "b"), 0.06, NAN,
                       ("d", "accuracy", 0.2, 0.1, 0.3, None, None), ("e", "accuracy", 0.0, -0.1, 0.1, None, None)],
          "Accuracy: **d** better; **a**, **b** and **c** worse; **e** no clear difference"),
     ],
-    ids=["each claim has its interval", "one", "no number", "one does not hold", "two do not", "a chip a verdict"],
+    ids=["each claim has its interval", "one", "no number", "no interval", "one does not hold", "two do not",
+         "a chip a verdict"],
 )  # fmt: skip
 def test_a_line_has_every_claim_and_names_the_others(metric: str, rows: list[tuple], line: str) -> None:
     frame = pd.DataFrame(rows, columns=["name", "metric", "value", "low", "high", "debiased", "holds"])
-    held = frame if frame["holds"].notna().any() else frame.drop(columns="holds")
-    assert chips(verdict_line(held, metric)) == line
-
-
-def test_a_difference_without_an_interval_claims_nothing() -> None:
-    frame = pd.DataFrame(
-        [("a", "ece", -0.5, NAN, NAN, NAN)], columns=["name", "metric", "value", "low", "high", "debiased"]
-    )
-    assert "better" not in verdict_line(frame, "ece")
+    assert chips(verdict_line(frame if frame["holds"].notna().any() else frame.drop(columns="holds"), metric)) == line
 
 
 @pytest.mark.parametrize(

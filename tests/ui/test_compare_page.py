@@ -244,8 +244,7 @@ class FakeRun:
 
 
 def test_mcnemar_in_words() -> None:
-    rows = table(("B", "accuracy", 0.03, 0.01, 0.05, 1821, 0.0000001, 90, 10))
-    (line,) = compare.mcnemar(rows, "A")
+    (line,) = compare.mcnemar(table(("B", "accuracy", 0.03, 0.01, 0.05, 1821, 0.0000001, 90, 10)), "A")
     assert not lacks(line, "**B**", "below 0.001", "1,821", "right on 90", "A on 10")
     assert compare.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A") == []
 

@@ -1,18 +1,22 @@
 """Tests of the words on jobs, of the form filled from a spec, of the end of the form (seeds, trial sizes, the plan, the
-paper's settings), and of steps: once each, thinned, all switches kept."""
+paper's settings), of steps (once each, thinned, all switches kept), and of the surgery form and its expression."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from skillviz import errors
 from skillviz.core.localizers.table import LOCALIZERS
-from skillviz.errors import BadInput
+from skillviz.core.parameters import KINDS
+from skillviz.core.region_expression import canonical, region_of
 from skillviz.jobs import words as job_progress
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.jobs.kinds import RunJob
@@ -22,11 +26,27 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES
 from skillviz.ui import job_words as words
-from skillviz.ui.job_words import Steps
 from skillviz.ui.jobs_view import title
 from skillviz.ui.pages.launch import launch_page
 from skillviz.ui.pages.launch.search import read_seeds
+from skillviz.ui.pages.region.region_page import names_beside
+from skillviz.ui.pages.surgery.region_form import (
+    BIASES,
+    HOW,
+    JOINS,
+    RegionChoices,
+    choices_of,
+    expression_of,
+    meaning,
+    rows_of,
+    rows_text,
+    sentence,
+    sizes_offered,
+)
+from tests.core.test_region_expression import TABLES, expressions, stored_in
 from tests.refused import refused
+from tests.show.test_entries import entry
+from tests.tables import equal
 from tests.ui.driven import lacks
 
 
@@ -108,7 +128,7 @@ def test_the_form_is_filled_from_a_spec(fields: dict[str, object], query: dict[s
 
 
 def test_steps_are_heard_piece_by_piece_and_the_last_telling_counts() -> None:
-    steps = Steps()
+    steps = words.Steps()
     assert steps.frame("stagewise")[0].empty
     steps.add([{"phase": "load"}, event(1), event(2), {"phase": "search"}], 100)
     steps.add([event(2, loss=0.25, added=7), event(3, loss=None)], 200)
@@ -122,7 +142,7 @@ def test_steps_are_heard_piece_by_piece_and_the_last_telling_counts() -> None:
 
 
 def test_a_long_search_takes_little_memory_and_loses_no_switch() -> None:
-    steps = Steps()
+    steps = words.Steps()
     for place, first in enumerate(range(1, 30_001, 500)):
         steps.add([event(n, size=n, loss=None if n % 3 else 0.3) for n in range(first, first + 500)], place)
         assert sum(len(spans.rows) for spans in steps.searches.values()) <= 2 * words.MOST_POINTS
@@ -136,7 +156,7 @@ def test_a_long_search_takes_little_memory_and_loses_no_switch() -> None:
 
 
 def test_a_growing_chart_is_drawn_anew_after_some_seconds_only() -> None:
-    steps = Steps()
+    steps = words.Steps()
     steps.add([event(1)], 1)
     first, _ = steps.drawing("stagewise", 10.0)
     steps.add([event(2)], 2)
@@ -171,7 +191,7 @@ def test_seeds_are_read_as_people_write_them(typed: str, seeds: tuple[int, ...])
 
 
 test_what_is_no_seed_is_refused = refused(
-    BadInput, *((None, read_seeds, typed) for typed in ("", "-1", "a", "1.5", "4-2", "0-99", "0-19 50", "1--2"))
+    errors.BadInput, *((None, read_seeds, typed) for typed in ("", "-1", "a", "1.5", "4-2", "0-99", "0-19 50", "1--2"))
 )
 
 
@@ -227,3 +247,123 @@ def test_of_other_localizers_localizer_examples_readout_and_size_are_rows(name: 
 
 def test_a_size_as_the_papers_is_no_row() -> None:
     assert SIZES not in {row.aspect for row in launch_page.paper_differences(spec(), (0.0001,), "prompt", {})}
+
+
+TABLE = TABLES["bert"]
+NAMES = {"one": "stagewise, 0.1%, seed 0", "two": "random, 1%, seed 0"}
+
+
+def all_choices() -> st.SearchStrategy[RegionChoices]:
+    return st.builds(
+        RegionChoices,
+        how=st.sampled_from([how for how in HOW if how != "typed"]),
+        runs=st.sampled_from([("one",), ("two",), ("one", "two")]),
+        join=st.sampled_from(list(JOINS)),
+        size=st.one_of(st.none(), st.integers(1, 40)),
+        layers=st.lists(st.integers(0, 2), unique=True, max_size=2).map(lambda v: tuple(sorted(v))),
+        kinds=st.lists(st.sampled_from(KINDS), unique=True, max_size=2).map(
+            lambda v: tuple(sorted(v, key=KINDS.index))
+        ),
+        tensors=st.sampled_from([(), TABLE.names[:1], TABLE.names[1:3]]),
+        rows=st.sampled_from(["", "0", "0-2", "0-1, 4"]),
+        biases=st.sampled_from(list(BIASES)),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(all_choices())
+def test_every_form_comes_back_as_the_same_expression(choices: RegionChoices) -> None:
+    expression = expression_of(choices)
+    again = choices_of(expression)
+    assert canonical(expression_of(again)) == canonical(expression) and again.how != "typed"
+    assert expression_of(choices_of(expression_of(again))) == expression
+
+
+@pytest.mark.nightly
+@settings(max_examples=150, deadline=None)
+@given(expressions(TABLE))
+def test_every_expression_has_a_form_of_the_same_region(expression: dict[str, Any]) -> None:
+    """Expressions without fields in the form are shown as JSON."""
+    own, again = (
+        region_of(each, TABLE, stored_in(TABLE)) for each in (expression, expression_of(choices_of(expression)))
+    )
+    assert own == again
+
+
+@pytest.mark.parametrize(
+    ("expression", "how"),
+    [
+        ({"run": "one"}, "stored"),
+        ({"run": "one", "size": 3}, "stored"),
+        ({"union": [{"run": "one"}, {"run": "two"}]}, "stored"),
+        ({}, "parts"),
+        ({"layers": [0]}, "parts"),
+        ({"layers": []}, "typed"),
+        ({"union": [{"layers": [0]}, {"run": "one"}]}, "union"),
+        ({"intersection": [{"run": "one"}, {"biases": True}]}, "intersection"),
+        ({"difference": [{"run": "one"}, {"layers": [0]}]}, "without"),
+        ({"difference": [{"layers": [0]}, {"run": "one"}]}, "rest"),
+        ({"difference": [{"layers": [0]}, {"union": [{"run": "one"}, {"run": "two"}]}]}, "rest"),
+        ({"union": [{"layers": [0]}, {"layers": [1]}]}, "typed"),
+        ({"union": [{"run": "one"}, {"run": "one"}]}, "typed"),
+        ({"difference": [{"run": "two"}, {"run": "one"}]}, "stored"),
+        ({"difference": [{"union": [{"run": "one"}, {"run": "two"}]}, {"run": "one"}]}, "typed"),
+    ],
+)
+def test_what_an_expression_is_shown_as(expression: dict[str, Any], how: str) -> None:
+    assert choices_of(expression).how == how
+
+
+test_what_is_typed_is_read_and_what_is_offered_is_round = equal({
+    "rows": (lambda: rows_of("0-7, 12"), [[0, 7], [12, 12]]),
+    "rows with other signs": (lambda: rows_of(" 0 \N{EN DASH} 7 ;12,"), [[0, 7], [12, 12]]),
+    "no row": (lambda: rows_of(""), []),
+    "rows as they are written": (lambda: rows_text(rows_of("3-3, 5-9")), "3, 5-9"),
+    "sizes beside the run's own": (
+        lambda: sizes_offered((222, 44, 889)), [1, 2, 5, 10, 20, 44, 50, 100, 200, 222, 500, 889],
+    ),
+    "no size": (lambda: sizes_offered(()), []),
+    "the smallest size": (lambda: sizes_offered((1,)), [1]),
+})  # fmt: skip
+test_what_is_no_region_is_refused = refused(
+    errors.BadInput,
+    *(("write numbers and ranges", rows_of, text)
+      for text in ("x", "7-0", "1-2-3", "-4", "1.5", "0-x", "٣", "99999999999")),
+    ("choose a stored region", expression_of, RegionChoices()),
+)  # fmt: skip
+
+
+def test_places_on_a_ranking_are_near_each_other() -> None:
+    steps = sizes_offered((10_000_000,))
+    assert len(steps) == 22 and max(b / a for a, b in zip(steps, steps[1:], strict=False)) <= 2.5
+
+
+@pytest.mark.parametrize(
+    ("expression", "named"),
+    [
+        ({"layers": [2, 3, 4], "kinds": ["value"], "biases": False}, ["value", "layers 2 to 4"]),
+        ({"layers": [0, 2, 3]}, ["layers 0 and 2 to 3"]),
+        ({"kinds": ["query", "LayerNorm"], "biases": True}, ["query", "LayerNorm", "biases"]),
+        ({"rows": [[0, 7], [12, 12]], "kinds": ["key"]}, ["rows 0 to 7 and 12", "key"]),
+        ({"rows": [[3, 3]]}, ["row 3 of"]),
+        ({"parameters": ["a.b"], "layers": [1]}, ["layer 1 in", "`a.b`"]),
+        ({"parameters": ["a.b", "a.c"]}, ["2 tensors"]),
+        ({"run": "one"}, [NAMES["one"]]),
+        ({"run": "gone"}, ["`gone`"]),
+        ({"run": "two", "size": 1064}, ["1,064", NAMES["two"]]),
+        ({"difference": [{"layers": [1]}, {"union": [{"kinds": ["key"]}, {"biases": True}]}]}, ["layer 1", "(", "key"]),
+    ],
+)  # fmt: skip
+def test_an_expression_in_words_names_all_its_parts(expression: dict[str, Any], named: list[str]) -> None:
+    assert not lacks(meaning(expression, NAMES), *named)
+
+
+def test_the_sentence_has_the_size() -> None:
+    assert not lacks(sentence({"layers": [2]}, NAMES, 73_728, 10_646_784), "**73,728 entries**", "**0.69%**")
+
+
+def test_runs_of_the_same_models_are_named_by_what_differs() -> None:
+    this, same, other = entry(id="a"), entry(id="b", seed=1), entry(id="c", pair=("x",), task="mrpc")
+    names = names_beside([this, same, other], this)
+    assert names["b"].replace("\N{NO-BREAK SPACE}", " ") == "stagewise · 0.1% · seed 1"
+    assert names["c"].startswith("MRPC · ")

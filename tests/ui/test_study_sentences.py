@@ -16,7 +16,6 @@ from skillviz.errors import BadInput
 from skillviz.plots.tasks import CHOSEN, SINGLE, UNION_OF
 from skillviz.runs.store import Store
 from skillviz.show import tasks as exhibits
-from skillviz.show.tasks import NO_INTERVALS
 from skillviz.studies.paper.request import study_of
 from skillviz.studies.paper.scales import SMALL
 from skillviz.studies.spec import ExperimentRequest, StudySpec
@@ -24,7 +23,6 @@ from skillviz.studies.subject import place, subject
 from skillviz.tasks.project import located
 from skillviz.ui.chip import lead_of
 from skillviz.ui.pages import continual, methods, tasks
-from skillviz.ui.pages.methods import OTHER, transfer_command
 from tests.tables import plain
 from tests.ui.driven import lacks
 from tests.ui.test_chip import chips
@@ -35,7 +33,7 @@ SUBJ = "examples/tasks/subj.yaml"
 
 def command(of: str = "mr", **changed: Any) -> tuple[str, bool]:
     entry = {**MR, **changed}
-    return transfer_command(SMALL, subject(StudySpec(name="x", runs=(entry,))), str(entry["base"]), of)
+    return methods.transfer_command(SMALL, subject(StudySpec(name="x", runs=(entry,))), str(entry["base"]), of)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +44,7 @@ def command(of: str = "mr", **changed: Any) -> tuple[str, bool]:
         ("mr", {"finetuned": "FOLDER"}, " --finetuned FOLDER --tasks mr", True),
         ("subj", {"task": SUBJ}, " --tasks subj --also OTHER.yaml", False),
         ("mine", {"base": "my/base", "task": "FOLDER/my task.yaml"},
-         f" --base my/base --tasks 'FOLDER/my task.yaml' --also {OTHER}", False),
+         f" --base my/base --tasks 'FOLDER/my task.yaml' --also {methods.OTHER}", False),
     ],
     ids=["the scale's own", "a base and readout", "a fine-tuned model", "no other data", "a task without other data"],
 )  # fmt: skip
@@ -72,12 +70,12 @@ def test_the_command_asks_for_scores_on_other_data(base: str, task: str, tmp_pat
 def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_path: Path) -> None:
     line, _ = command("cr", base="my/base", task="examples/tasks/cr.yaml")
     subj, _ = command("subj", base="my/base", task=SUBJ)
-    assert OTHER not in line and OTHER in subj
+    assert methods.OTHER not in line and methods.OTHER in subj
     with pytest.raises(BadInput, match="which no requested task can be scored on"):
-        study_of(_request(subj.replace(OTHER, MR["task"])), Store(tmp_path))
+        study_of(_request(subj.replace(methods.OTHER, MR["task"])), Store(tmp_path))
     other = tmp_path / "other.yaml"
     other.write_text(located(SUBJ).read_text().replace("name: subj", "name: other"))
-    _, _, study = study_of(_request(subj.replace(OTHER, str(other))), Store(tmp_path))
+    _, _, study = study_of(_request(subj.replace(methods.OTHER, str(other))), Store(tmp_path))
     assert [entry for entry in study.runs if entry["task"] != SUBJ or str(other) not in str(entry)] == []
 
 
@@ -169,8 +167,7 @@ BY_CHANCE = {"kind": "overlap", "chance": 0.03, "chance_low": 0.02, "chance_high
     ids=["more", "less", "open", "one seed", "no kin", "nothing compared"],
 )  # fmt: skip
 def test_more_less_or_open_is_read_off_the_interval(rows: list[tuple], kind: str, says: list[str]) -> None:
-    frame = pd.DataFrame(rows, columns=["relation", "value", "low", "high"])
-    told = tasks.isolation(frame.assign(**BY_CHANCE), kind)
+    told = tasks.isolation(pd.DataFrame(rows, columns=["relation", "value", "low", "high"]).assign(**BY_CHANCE), kind)
     assert not lacks(f"^{chips(plain(told))}$", *says) and told.count("-badge[") == (len(rows) > 2)
 
 
@@ -200,7 +197,7 @@ SPAN = (
             "Of 3 comparisons, 2 exclude zero; chance alone would give about 0.2. 2 hold"]),
         (GAIN.iloc[:0], KIN, ["^$"]),
         (GAIN.iloc[:1], {}, ["^A region recovers **90.0%** of the multi-task model's gain on its own task."]),
-        (UNKNOWN, KIN, [f"^{SPAN}{NO_INTERVALS}$"]),
+        (UNKNOWN, KIN, [f"^{SPAN}{exhibits.NO_INTERVALS}$"]),
     ],
     ids=["several", "none", "one task has no span", "without intervals, said once"],
 )  # fmt: skip
@@ -213,7 +210,7 @@ def test_figures_of_gains_say_what_their_intervals_are_or_that_there_are_none(dr
     frames = [frame.assign(purified=False, what=CHOSEN, n=100, seeds=3) for frame in (GAIN, UNKNOWN)]
     drawn = [exhibits.gain(rows, ("a", "b", "c"), "light") if draw == "gain" else
              exhibits.union(rows.drop_duplicates("task"), ("a",), "light") for rows in frames]  # fmt: skip
-    said = [(NO_INTERVALS in one.reads, "95% interval" in one.reads, bool(one.intervals)) for one in drawn]
+    said = [(exhibits.NO_INTERVALS in one.reads, "95% interval" in one.reads, bool(one.intervals)) for one in drawn]
     assert said == [(False, True, True), (True, False, False)]
 
 
@@ -249,7 +246,6 @@ def test_a_union_is_told_inside_and_outside_and_tasks_without_a_gain_are_named_o
 
 
 LOST = (-0.1, -0.15, -0.05)
-TOLD = ["a", "b", "metric", "task", "value", "low", "high"]
 NAIVE = ("continual_naive", "independent")
 
 
@@ -265,7 +261,7 @@ def stages(change: tuple[float, float, float], metric: str = "accuracy") -> pd.D
 
 
 def told(*rows: tuple) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=TOLD)
+    return pd.DataFrame(rows, columns=["a", "b", "metric", "task", "value", "low", "high"])
 
 
 def beside(stages: pd.DataFrame, told: pd.DataFrame, metric: str) -> str:

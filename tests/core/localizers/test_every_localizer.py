@@ -1,6 +1,5 @@
-"""Tests of every localizer: its row, the requested size, an unchanged base, and the same region for the same seed."""
-
-from __future__ import annotations
+"""Tests of every localizer: its row, the requested size, an unchanged base, the same region for the same seed; and, cut
+after any step, it continues with the same steps to the same entries."""
 
 import json
 from collections.abc import Callable
@@ -16,15 +15,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from skillviz.core.localizers.record import Search, Selection
+from skillviz.core.localizers import fisher as fisher_module
+from skillviz.core.localizers import linearized as linearized_module
+from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, ExpressionOptions, Workload, localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel, UnknownLocalizer
-from tests.core.by_hand import by_hand
+from tests.core.by_hand import by_hand, refused, refuses
 from tests.core.problems import examples, finish, learnable_problem, model_of, problem_of, tiny_problem
 from tests.reference import region_expression as twin
-from tests.refused import refused
 from tests.test_torch_free import heavy_after
 from tests.tiers import first
 
@@ -124,8 +124,7 @@ def test_the_base_comes_back_wherever_a_search_is_left(name: str) -> None:
         assert torch.equal(problem.flat.theta, problem.base), taken
     search = start(name, problem, 50)
     next(search)
-    with pytest.raises(RuntimeError, match="planted"):
-        search.throw(RuntimeError("planted"))
+    refuses(RuntimeError, "planted", search.throw, RuntimeError("planted"))
     assert torch.equal(problem.flat.theta, problem.base)
 
 
@@ -133,9 +132,8 @@ def test_the_base_comes_back_wherever_a_search_is_left(name: str) -> None:
 def test_the_base_comes_back_when_the_model_fails(name: str) -> None:
     problem = tiny_problem(micro_tokens=20)
     failing = Mock(side_effect=[None, None, None, RuntimeError("out of memory")])
-    problem.flat.model.register_forward_pre_hook(lambda *_: failing())
-    with pytest.raises(RuntimeError, match="out of memory"):
-        finish(start(name, problem, 50))
+    problem.flat.model.register_forward_pre_hook(failing)
+    refuses(RuntimeError, "out of memory", finish, start(name, problem, 50))
     assert torch.equal(problem.flat.theta, problem.base)
 
 
@@ -158,8 +156,7 @@ def test_nested_ones_answer_smaller_sizes_from_a_larger_ranking(name: str) -> No
 def test_weights_that_overflow_are_told_in_a_sentence(name: str) -> None:
     problem = tiny_problem()
     problem.finetuned[5:900] = float("nan")
-    with pytest.raises(BadModel, match="not numbers"):
-        finish(start(name, problem, 50))
+    refuses(BadModel, "not numbers", finish, start(name, problem, 50))
     assert torch.equal(problem.flat.theta, problem.base)
 
 
@@ -184,8 +181,6 @@ def test_a_search_finds_what_chance_and_one_gradient_do_not(size: int) -> None:
         assert losses[name].mean() <= most * losses["first-order"].mean(), (name, losses)
 
 
-STAGEWISE = localizer("stagewise").make_options({"steps": "20", "start_share": "0.5"})
-ALIKE = ({"layers": [1, 0, 1]}, '{"layers": [0,1]}')
 PUBLISHED = localizer("learned").shown_options
 test_by_hand = by_hand(
     ("the default is budgeted", True, lambda: LOCALIZERS[DEFAULT_LOCALIZER].budgeted),
@@ -194,13 +189,16 @@ test_by_hand = by_hand(
         "cast",
         (20, 0.5, localizer("stagewise").options().batch_size),
         attrgetter("steps", "start_share", "batch_size"),
-        STAGEWISE,
+        localizer("stagewise").make_options({"steps": "20", "start_share": "0.5"}),
     ),
     ("given entries", (3, 4), lambda: localizer("learned").make_options({"base_indices": (3, 4)}).base_indices),
     (
         "one canonical text",
         ['{"layers":[0,1]}'] * 2,
-        lambda: [localizer("expression").make_options({"expression": one}).expression for one in ALIKE],
+        lambda: [
+            localizer("expression").make_options({"expression": one}).expression
+            for one in ({"layers": [1, 0, 1]}, '{"layers": [0,1]}')
+        ],
     ),
     ("it needs no torch", {}, heavy_after, "skillviz.core.localizers.table"),
     # PAPER.md, section 4: only the selection rule and its interval differ from the defaults of the published mask.
@@ -225,8 +223,7 @@ def found(problem: Problem, expression: Any, stored: Any = None) -> Selection:
     row = localizer("expression")
     options = ExpressionOptions(row.make_options({"expression": expression}).expression, stored)
     (step,), selection = finish(row.search(problem, 1, seed=0, options=options))
-    assert (step.step, step.total, step.removed) == (1, 1, 0)
-    assert step.size == step.added == len(selection.order)
+    assert (step.step, step.total, step.removed) == (1, 1, 0) and step.size == step.added == len(selection.order)
     return selection
 
 
@@ -252,8 +249,7 @@ def test_a_stored_region_whose_parameters_stand_in_another_order_is_the_same_reg
     """The table in a file's header has the file's order of parameters, and a loaded model has its own."""
     problem = tiny_problem()
     turned = dict(reversed(problem.table.shapes.items()))
-    name = next(iter(turned))
-    result = found(problem, {"run": "one"}, lambda run, size: Region({name: np.array([2, 5])}, turned))
+    result = found(problem, {"run": "one"}, lambda run, size: Region({next(iter(turned)): np.array([2, 5])}, turned))
     assert sorted(result.order) == [int(problem.table.offsets[-2]) + 2, int(problem.table.offsets[-2]) + 5]
 
 
@@ -270,11 +266,14 @@ def test_every_row_is_whole_and_what_lies_beyond_its_options_is_refused(row) -> 
         assert [option.read(choice) for choice in option.choices] == list(option.choices)
         if option.high is not None:
             row.make_options({option.name: option.high})
-            with pytest.raises(BadInput, match=f"between {option.low:g} and {option.high:g}"):
-                row.make_options({option.name: option.high * 1.01})
+            refuses(
+                BadInput,
+                f"between {option.low:g} and {option.high:g}",
+                row.make_options,
+                {option.name: option.high * 1.01},
+            )
         if option.choices:
-            with pytest.raises(BadInput, match=f"use one of {option.choices[0]}"):
-                row.make_options({option.name: "luck"})
+            refuses(BadInput, f"use one of {option.choices[0]}", row.make_options, {option.name: "luck"})
 
 
 TINY = tiny_problem()
@@ -298,3 +297,120 @@ test_impossible_options_are_refused = refused(
     ("without entries", found, TINY, {"layers": []}),
     ("no stored runs are available", found, TINY, {"run": "one"}),
 )  # fmt: skip
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    **{name: {**options, "steps": 9} if "steps" in options else options for name, options in QUICK.items()},
+    "stagewise-judged": {"steps": 9, "batch_size": 3, "judged": 4},
+    "stagewise-nested": {"steps": 3, "batch_size": 3, "judged": 2},
+    "linearized": {"examples": 11, "iterations": 8, "rounds": 3},
+    "fisher": {"examples": 16},
+}
+"""Those of `QUICK` with more steps, to be cut between them."""
+
+
+@pytest.fixture
+def reports_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linearized_module, "REPORT_EVERY", 3)  # several reports in a Jacobian of eleven rows
+    monkeypatch.setattr(fisher_module, "REPORT_EVERY", 2)
+
+
+def problem_for(**changes: Any) -> Problem:
+    return tiny_problem(n=16, selection=examples(n=10, labels=changes.get("labels", 2), seed=3), **changes)
+
+
+def run(problem: Problem, name: str, size: int, resume: State | None = None) -> Any:
+    row = localizer(name)
+    return row.search(problem, size, seed=3, options=row.make_options(OPTIONS.get(name, {})), resume=resume)
+
+
+def whole(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[LocalizerStep], Selection]:
+    return finish(run(problem, name, size, resume))
+
+
+def cut_after(
+    problem: Problem, name: str, size: int, k: int, resume: State | None = None
+) -> tuple[list[LocalizerStep], State]:
+    """Return the first k steps, and a copy of the state after them in the form of a file."""
+    steps = list(islice(run(problem, name, size, resume), k))
+    return steps, {key: value.detach().cpu().clone() for key, value in steps[-1].state.items()}  # type: ignore[union-attr]
+
+
+def told(steps: list[LocalizerStep]) -> list[tuple[Any, ...]]:
+    """Return the steps without their seconds, with losses to the last bit (NaN equal to itself)."""
+    return [(s.step, np.float64(s.loss).tobytes(), s.size, s.added, s.removed, s.total) for s in steps]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("reports_often")
+@pytest.mark.cases(3, 12)
+@pytest.mark.parametrize("dtype", first([torch.float32, torch.bfloat16], lambda dtype: dtype is torch.float32), ids=str)
+@pytest.mark.parametrize("name", LOCALIZERS)
+def test_cut_and_resumed_is_as_if_never_cut(name: str, dtype: torch.dtype) -> None:
+    steps, found = whole(problem_for(dtype=dtype), name, 60)
+    assert {s.total for s in steps} == {len(steps)}, "the total is told from the first step on"
+    cuts = (1, 2, 4, 7, 8, 9) if dtype == torch.float32 else (1, 6)
+    for k in [k for k in cuts if k <= len(steps)]:
+        before, state = cut_after(problem_for(dtype=dtype), name, 60, k)
+        fresh = problem_for(dtype=dtype)  # simulates another process
+        after, again = whole(fresh, name, 60, state)
+        assert told(before + after) == told(steps), k
+        assert np.array_equal(again.order, found.order) and again.notes == found.notes, k
+        assert torch.equal(fresh.flat.theta, fresh.base)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("reports_often")
+@pytest.mark.cases(2, 4)
+@pytest.mark.parametrize("name", first(LOCALIZERS))
+def test_cut_twice_and_over_several_epochs(name: str) -> None:
+    problem, state, taken = problem_for(labels=3), None, list[LocalizerStep]()
+    steps, found = whole(problem, name, 200)
+    for k in (2, 3) if len(steps) >= 5 else (1,):
+        more, state = cut_after(problem, name, 200, k, state)
+        taken += more
+    rest, again = whole(problem, name, 200, state)
+    assert told(taken + rest) == told(steps) and np.array_equal(again.order, found.order)
+
+
+PLANTED = ("scores", "score", "member", "gamma", "gained", "settled", "chosen", "lr", "summed")
+"""The parts of a state in which an error is planted."""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("reports_often")
+@pytest.mark.cases(2, 4)
+@pytest.mark.parametrize("name", [n for n in LOCALIZERS if n not in ("first-order", *NO_SEARCH)])
+def test_nothing_in_a_state_is_idle(name: str) -> None:
+    """Plant an error in each part of the state: the outcome must differ."""
+    problem, cut = problem_for(), 11 if name == "stagewise-nested" else 7  # a rung with more than a few entries
+    (steps, found), (_, state) = whole(problem, name, 60), cut_after(problem, name, 60, cut)
+    parts = [part for part in PLANTED if part in state and (name, part) != ("learned", "lr")]
+    assert parts, f"none of {PLANTED} is in the state of {name}: {sorted(state)}"
+    for lost in parts:
+        kept = state[lost]
+        damaged = kept.flip(0) if kept.dim() and len(kept) > 1 else kept * 0 + 1e9
+        damaged = torch.arange(len(kept)) if lost in ("settled", "chosen") else damaged
+        after, again = whole(problem, name, 60, {**state, lost: damaged})
+        assert not np.array_equal(again.order, found.order) or told(after) != told(steps[cut:]), lost
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("reports_often")
+def test_the_best_mask_of_before_the_cut_is_kept() -> None:
+    """The published rule keeps the step with the best score, even if that step is before the cut."""
+    row, problem = localizer("learned"), problem_for()
+    options = row.make_options({**OPTIONS["learned"], "lr": 1e9, "selection": "train+validation"})
+
+    def searched(resume: State | None = None) -> tuple[list[State], Selection]:
+        return finish(
+            row.search(problem, 1, seed=0, options=options, resume=resume),
+            lambda step: {k: v.clone() for k, v in step.state.items()},
+        )
+
+    states, found = searched()
+    best = [int(state["best_step"]) for state in states if state["judged"]]
+    assert best and f"from step {best[-1]} of 9" in found.notes[0]
+    for state in states:
+        _, again = searched(state)
+        assert np.array_equal(again.order, found.order) and again.notes == found.notes

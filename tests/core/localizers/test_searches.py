@@ -1,6 +1,5 @@
-"""Tests of stagewise, Frank-Wolfe and the learned mask, step by step against slow twins on a float64 model."""
-
-from __future__ import annotations
+"""Tests of stagewise (also judged, nested and with free signs), Frank-Wolfe and the learned mask, step by step against
+slow twins on a float64 model; and of the lottery control, whose other entries are zero."""
 
 from dataclasses import replace
 from itertools import islice
@@ -12,28 +11,38 @@ import numpy as np
 import pytest
 import torch
 
+from skillviz.core.draws import stratified
 from skillviz.core.localizers import learned as learned_module
 from skillviz.core.localizers.candidates import Candidates, biases_of
 from skillviz.core.localizers.frank_wolfe import frank_wolfe
-from skillviz.core.localizers.learned import Mask, learned, learned_ranked
-from skillviz.core.localizers.record import Search
+from skillviz.core.localizers.learned import Mask, learned, learned_ranked, lottery
+from skillviz.core.localizers.record import Search, State
 from skillviz.core.localizers.simple import first_order, movement, random
-from skillviz.core.localizers.stagewise import stagewise
+from skillviz.core.localizers.stagewise import Growth, Judge, stagewise, stagewise_judged, stagewise_nested
 from skillviz.core.localizers.table import (
     LOCALIZERS,
     FirstOrderOptions,
     FrankWolfeOptions,
+    JudgedOptions,
     LearnedOptions,
+    LotteryOptions,
     MovementOptions,
+    NestedOptions,
     NoOptions,
     RankedOptions,
     StagewiseOptions,
+    Workload,
+    ladder,
+    localizer,
+    rest_of,
 )
 from skillviz.core.objective import Objective
 from skillviz.core.problem import Problem
+from skillviz.core.ranking import top
 from skillviz.errors import BadInput, BadSize
-from tests.core.localizers.test_every_localizer import finish, start
-from tests.core.problems import examples, finish, model_of, problem_of, table_of, tiny_problem
+from tests.core.by_hand import by_hand, refuses
+from tests.core.localizers.test_every_localizer import start
+from tests.core.problems import examples, finish, learnable_problem, model_of, problem_of, table_of, tiny_problem
 from tests.reference.gradient import PlainModel
 from tests.reference.searches import (
     Gradient,
@@ -42,18 +51,23 @@ from tests.reference.searches import (
     slow_equal_shares,
     slow_frank_wolfe,
     slow_gains,
+    slow_judged,
     slow_learned,
+    slow_nested,
     slow_stagewise,
     slow_top,
 )
+from tests.tiers import first
 
 # The engine runs on a float64 model here, so both sides see the same gradient to the last bit of float32. A different
 # region then means different steps, not different rounding.
 
 
 def both(readout: str = "head", labels: int = 2, n: int = 10, **changes: Any) -> tuple[Problem, PlainModel]:
-    family = {"head": "bert", "prompt": "distilbert"}[readout]
-    encoded, model = examples(readout, n, labels), model_of(family, readout, labels)
+    encoded, model = (
+        examples(readout, n, labels),
+        model_of({"head": "bert", "prompt": "distilbert"}[readout], readout, labels),
+    )
     twin = PlainModel(model, table_of(model).names, encoded, readout)
     problem = problem_of(model, encoded, readout, dtype=torch.float64, micro_tokens=10_000, **changes)
     tuned, base = problem.flat.views(problem.finetuned), problem.flat.views(problem.base)
@@ -95,8 +109,11 @@ CASES = [{}, {"labels": 4}, {"readout": "prompt", "labels": 3}, {"quantum": 0.1}
 def test_stagewise_takes_the_twins_steps(case: dict[str, Any], size: int, free: bool) -> None:
     problem, twin = both(**case)
     problem.has_free_signs = free
-    options = StagewiseOptions(steps=6, batch_size=4, start_share=0.2, switch_share=0.2)
-    found = finish(stagewise(problem, size, seed=3, options=options))[1]
+    found = finish(
+        stagewise(
+            problem, size, seed=3, options=StagewiseOptions(steps=6, batch_size=4, start_share=0.2, switch_share=0.2)
+        )
+    )[1]
     rows, start, right = draws(problem, 4, 6), max(1, round(0.2 * size)), twin.loss_and_gradient
     rest = (size, slow_candidates(problem.tau.numpy(), 0.1, size), start, start)
     (order, signs), *planted = (
@@ -115,10 +132,12 @@ def test_stagewise_takes_the_twins_steps(case: dict[str, Any], size: int, free: 
 @pytest.mark.parametrize("size", [1, 40])
 def test_frank_wolfe_takes_the_twins_steps(case: dict[str, Any], size: int) -> None:
     problem, twin = both(**case)
-    options = FrankWolfeOptions(steps=6, batch_size=4, settle_share=0.5)
     rest = (draws(problem, 4, 6), size, slow_candidates(problem.tau.numpy(), 0.1, size))
     right, less = (slow_frank_wolfe(*arrays(problem), twin.loss_and_gradient, *rest, settle) for settle in (3, 2))
-    assert order_of(frank_wolfe(problem, size, seed=3, options=options)) == right
+    assert (
+        order_of(frank_wolfe(problem, size, seed=3, options=FrankWolfeOptions(steps=6, batch_size=4, settle_share=0.5)))
+        == right
+    )
     assert size == 1 or "moved" in case or right != less, "a step of settling less would pass"
 
 
@@ -133,14 +152,16 @@ def test_stagewise_ends_at_its_size_when_everything_is_wanted() -> None:
 def test_first_order_is_one_gradient_at_the_base() -> None:
     problem, twin = both(labels=3)
     gradient = twin.loss_and_gradient(arrays(problem)[0], draws(problem, 6, 1)[0])[1]
-    wanted = slow_top(slow_gains(gradient, problem.tau.numpy()).tolist(), 50)
-    assert order_of(first_order(problem, 50, seed=3, options=FirstOrderOptions(examples=6))) == wanted
+    assert order_of(first_order(problem, 50, seed=3, options=FirstOrderOptions(examples=6))) == slow_top(
+        slow_gains(gradient, problem.tau.numpy()).tolist(), 50
+    )
 
 
 def test_movement_and_random() -> None:
     problem = tiny_problem(quantum=0.1)
-    found = order_of(movement(problem, 300, seed=0, options=MovementOptions()))
-    assert found == slow_top(problem.tau.abs().tolist(), 300)
+    assert order_of(movement(problem, 300, seed=0, options=MovementOptions())) == slow_top(
+        problem.tau.abs().tolist(), 300
+    )
     drawn = np.array([order_of(random(problem, 500, seed=s, options=NoOptions())) for s in range(20)])
     # 10,000 draws from d: their mean is d / 2 within four standard errors, and their thirds are even.
     assert abs(drawn.mean() / problem.d - 0.5) < 4 * (1 / 12 / drawn.size) ** 0.5
@@ -214,8 +235,7 @@ def test_the_learned_mask_is_autograds_at_every_step(case: dict[str, Any], base:
     start = torch.rand(problem.d, generator=torch.Generator().manual_seed(3)).tolist()
 
     def steps_of(lr: float = 300, bias: float = 1, of: set[int] = mask) -> tuple[Any, ...]:
-        steps = slow_learned(twin, *arrays(problem), draws(problem, 4, 5), start, of, lr, bias)
-        return tuple(zip(*steps, strict=True))
+        return tuple(zip(*slow_learned(twin, *arrays(problem), draws(problem, 4, 5), start, of, lr, bias), strict=True))
 
     search, (losses, wanted) = learned(problem, 1, seed=3, options=options), steps_of()
     seen, selection = finish(search, lambda step: (step.loss, step.state["scores"].numpy().copy(), step.size))
@@ -236,8 +256,12 @@ def test_the_learned_mask_is_autograds_at_every_step(case: dict[str, Any], base:
 def regions_of(gains: torch.Tensor, steps: int, base: int = 0) -> tuple[np.ndarray, Any]:
     """Return a mask's first scores, and its region after each step at the published learning rate, where the gradient
     is the same at every point; the first `base` entries are its base."""
-    flat = SimpleNamespace(device=torch.device("cpu"), grad=-gains)
-    world = SimpleNamespace(d=len(gains), tau=torch.ones(len(gains)), flat=flat, set_soft=lambda gamma: None)
+    world = SimpleNamespace(
+        d=len(gains),
+        tau=torch.ones(len(gains)),
+        flat=SimpleNamespace(device=torch.device("cpu"), grad=-gains),
+        set_soft=lambda gamma: None,
+    )
     mask: Any = Mask(world, torch.arange(base), 10.0, seed=0)  # type: ignore[arg-type]
     start, regions = mask.scores.double().numpy().copy(), []
     for _ in range(steps):
@@ -273,8 +297,15 @@ def test_the_calibrated_rate_flips_about_the_size_asked_for() -> None:
 def test_learned_ranked_gives_the_strongest_scores() -> None:
     problem, twin = both()
     found = order_of(learned_ranked(problem, 60, seed=3, options=RankedOptions(steps=4, batch_size=4, lr=1e6)))
-    start = torch.rand(problem.d, generator=torch.Generator().manual_seed(3)).tolist()
-    *_, (_, scores) = slow_learned(twin, *arrays(problem), draws(problem, 4, 4), start, set(), 1e6, 10.0)
+    *_, (_, scores) = slow_learned(
+        twin,
+        *arrays(problem),
+        draws(problem, 4, 4),
+        torch.rand(problem.d, generator=torch.Generator().manual_seed(3)).tolist(),
+        set(),
+        1e6,
+        10.0,
+    )
     assert set(found) == set(slow_top(scores.tolist(), 60))
 
 
@@ -290,8 +321,10 @@ def test_the_learned_mask_is_judged_on_every_class_of_a_file_sorted_by_label(mon
     search.close()
     rows = scored.call_args.args[0]
     assert np.bincount(problem.selection.labels[rows]).tolist() == [3, 3]
-    before = {name: value for name, value in state.items() if name != "drawn_rows"}
-    for resume, wanted in ((state, rows), (before, np.arange(6))):
+    for resume, wanted in (
+        (state, rows),
+        ({name: value for name, value in state.items() if name != "drawn_rows"}, np.arange(6)),
+    ):
         scored.reset_mock()
         order_of(learned(problem, 1, seed=5, options=options, resume=resume))
         assert [call.args[0].tolist() for call in scored.mock_calls] == [wanted.tolist()] * 2
@@ -317,8 +350,12 @@ def test_the_learned_mask_keeps_the_best_step(selection: str) -> None:
 def test_a_mask_that_flips_nothing_says_what_to_do() -> None:
     problem = tiny_problem()
     options = LearnedOptions(steps=2, batch_size=4, lr=1e-3, base="empty")
-    with pytest.raises(BadInput, match="larger one, more steps, or the localizer 'learned-ranked'"):
-        order_of(learned(problem, 1, seed=0, options=options))
+    refuses(
+        BadInput,
+        "larger one, more steps, or the localizer 'learned-ranked'",
+        order_of,
+        learned(problem, 1, seed=0, options=options),
+    )
     assert torch.equal(problem.flat.theta, problem.base)
 
 
@@ -340,6 +377,330 @@ def test_no_search_that_chooses_by_movement_enters_the_region_that_it_is_kept_ou
 def test_a_search_that_would_have_to_enter_it_is_refused() -> None:
     problem = tiny_problem(n=10)
     narrow, last = kept_out(problem, np.arange(problem.d - 20)), range(problem.d - 20, problem.d)
-    with pytest.raises(BadSize, match=r"10 of the 30 chosen entries .* choose a smaller size"):
-        order_of(start("movement", narrow, 30))
+    refuses(BadSize, r"10 of the 30 chosen entries .* choose a smaller size", order_of, start("movement", narrow, 30))
     assert set(order_of(start("movement", narrow, 20))) == set(last)
+
+
+OPTIONS = JudgedOptions(steps=6, batch_size=4, start_share=0.2, grow_share=0.5, judged=3, examples=3)
+NESTED = NestedOptions(steps=4, batch_size=4, grow_share=0.5, judged=2, examples=3)
+
+
+def judged(problem: Problem, size: int, options: JudgedOptions = OPTIONS, seed: int = 3) -> Any:
+    return finish(stagewise_judged(problem, size, seed=seed, options=options))
+
+
+def climbed(problem: Problem, size: int, options: NestedOptions = NESTED) -> Any:
+    return finish(stagewise_nested(problem, size, seed=3, options=options))
+
+
+def held_and_drawn(problem: Problem, steps: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the rows of each step, and the three rows on which regions are judged."""
+    held = stratified(problem.train.labels, 3, 3)
+    return draws(problem, 4, steps, np.setdiff1d(np.arange(problem.train.n), held)), held
+
+
+@pytest.mark.slow
+@pytest.mark.cases(0, 3)
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("size", [1, 40])
+def test_it_takes_the_twins_steps(case: dict[str, Any], size: int) -> None:
+    problem, twin = both(**case, n=12)
+    rest = (size, slow_candidates(problem.tau.numpy(), 0.1, size), max(1, round(0.2 * size)))
+    (order, chosen, _), *planted = (
+        slow_judged(*arrays(problem), gradient, *held_and_drawn(problem, 6), *rest, rate, 3)
+        for gradient, rate in ((twin.loss_and_gradient, 1 / 3), (uphill(twin), 1 / 3), (twin.loss_and_gradient, 1 / 6))
+    )
+    found = judged(problem, size)[1]
+    words = "top movement" if chosen == "movement" else f"step {chosen} of 6"
+    assert words in found.notes[0] and "3 held training examples" in found.notes[0] and found.order.tolist() == order
+    can_differ = size > 1 and "moved" not in case
+    assert not can_differ or all(order != other for other, *_ in planted), "a dropped sign or another rate would pass"
+
+
+@pytest.mark.slow
+def test_the_gradients_never_see_a_held_example() -> None:
+    problem = tiny_problem(n=24, labels=3)
+    train = problem.train
+    train.backward, train.loss = Mock(side_effect=train.backward), Mock(side_effect=train.loss)  # type: ignore[method-assign]
+    judged(problem, 40)
+    drawn, judges = ([call.args[0] for call in one.mock_calls] for one in (train.backward, train.loss))
+    assert ([rows.tolist() for rows in judges], np.bincount(train.labels[judges[0]]).tolist()) == (
+        [judges[0].tolist()] * (3 + 1),
+        [1, 1, 1],
+    )
+    assert not np.intersect1d(np.concatenate(drawn), judges[0]).size
+
+
+LONG = JudgedOptions(steps=12, batch_size=8, judged=5, examples=12)
+
+
+@pytest.mark.slow
+def test_no_region_that_was_judged_is_better_than_the_one_kept() -> None:
+    problem = learnable_problem(n=48)
+    found = judged(problem, 60, LONG, seed=0)[1]
+    candidates, judge = Candidates.of(problem, LONG.candidate_share, 60), Judge(problem, LONG.examples, 0)
+    problem.set_region(torch.from_numpy(found.order))
+    kept, growth = problem.train.loss(judge.rows), Growth(candidates, 60, 12, 0.1, 6)
+    judge.consider(0, candidates, growth.movers(60), growth.score)
+    problem.reset()
+    assert kept <= judge.loss and f"loss {kept:.3f}" in found.notes[0]
+
+
+@pytest.mark.slow
+def test_it_falls_back_to_top_movement_where_the_search_finds_nothing_better() -> None:
+    """Every gradient has the wrong sign, so the search's predicted gains are losses."""
+    problem = learnable_problem(n=48)
+    candidates, backward = Candidates.of(problem, 0.1, 60), problem.train.backward
+
+    def misleading(rows: np.ndarray) -> float:
+        loss = backward(rows)
+        problem.flat.grad.neg_()
+        return loss
+
+    problem.train.backward = misleading  # type: ignore[method-assign]
+    found = judged(problem, 60, LONG, seed=0)[1]
+    assert set(found.order) == set(candidates.index[candidates.movers(60)].tolist())
+    assert "which no region of the search beat" in found.notes[0]
+
+
+@pytest.mark.slow
+def test_one_loud_batch_does_not_outshout_the_others() -> None:
+    candidates = Candidates.of(tiny_problem(), 0.1, 40)
+    growth = Growth(candidates, 40, 7, 0.1, 4)
+    usual = torch.randn(len(candidates), generator=torch.Generator().manual_seed(0))
+    for scale in (1, 1, 1, 1, 1, -1000):
+        growth.add(scale * usual)
+    assert torch.allclose(growth.score, 4 * usual, rtol=1e-4), "without the scale it would be -995 times as large"
+    growth.add(0.01 * usual)
+    assert torch.allclose(growth.score, 4.01 * usual, rtol=1e-4), "a quiet batch is not made louder"
+
+
+@pytest.mark.slow
+def test_switches_become_fewer_once_the_region_is_full() -> None:
+    candidates = Candidates.of(tiny_problem(), 0.1, 200)
+    growth, noise, seen = Growth(candidates, 200, 30, 1 / 9, 20), torch.Generator().manual_seed(0), []
+    for step in range(1, 31):
+        growth.add(torch.randn(len(candidates), generator=noise))
+        seen.append((growth.switch(step)[0], int(growth.selected.sum())))
+    added, sizes = zip(*seen, strict=True)
+    full = sizes.index(200) + 1
+    assert max(added[:full]) <= 2 * round(200 / 9) and full < 20
+    assert max(added[-4:-1]) <= 4 < min(added[full : full + 3]), "each step would switch as many as at first"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "judging", "others"), [(1, 1, 1), (3, 3, 3), (4, 1, 3)])
+def test_with_hardly_any_examples_it_judges_on_those_there_are(n: int, judging: int, others: int) -> None:
+    problem = tiny_problem(n=n)
+    judge = Judge(problem, 512, 0)
+    assert (len(judge.rows), len(judge.others), len(judged(problem, 10)[1].order)) == (judging, others, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("stagewise-judged", 40), ("stagewise-nested", 1), ("stagewise-nested", 40), ("stagewise-nested", None)],
+)
+def test_the_cost_counts_what_the_model_is_run_on(name: str, size: int | None) -> None:
+    problem = tiny_problem(n=24)
+    size = size or problem.d
+    problem.train.loss = Mock(side_effect=problem.train.loss)  # type: ignore[method-assign]
+    work, options = (judged, OPTIONS) if name == "stagewise-judged" else (climbed, NESTED)
+    steps, _ = work(problem, size)
+    cost = localizer(name).cost(options, Workload(problem.d, 2, 24, 0, size))
+    assert (cost.forward, cost.backward) == (
+        sum(len(call.args[0]) for call in problem.train.loss.mock_calls),
+        4 * len(steps),
+    )
+    assert name == "stagewise-judged" or {step.total for step in steps} == {len(steps)}
+
+
+@pytest.mark.slow
+@pytest.mark.cases(0, 1)
+@pytest.mark.parametrize("case", first([CASES[0], CASES[1], CASES[3]], lambda case: case == CASES[0]), ids=str)
+def test_the_climb_takes_the_twins_steps(case: dict[str, Any]) -> None:
+    problem, twin = both(**case, n=12)
+    rungs = [rung for rung in ladder(problem.d) if rung < 200]
+    rows = held_and_drawn(problem, 4 * len(rungs))
+    found = climbed(problem, rungs[-1])[1].order.tolist()
+    args = (*arrays(problem), twin.loss_and_gradient, *rows, rungs, 4, 0.1)
+    assert len(found) == rungs[-1] and found == slow_nested(*args, 1 / 2, 2)[0] != slow_nested(*args, 1 / 4, 2)[0]
+
+
+@pytest.mark.slow
+def test_the_ladder_is_that_of_the_model() -> None:
+    assert ladder(10_646_784)[1:7:2] == [1065, 10647, 106468] and ladder(10_646_784)[-1] == 10_646_784
+    assert (ladder(3), ladder(1)) == ([1, 3], [1])
+
+
+@pytest.mark.slow
+def test_every_rung_is_a_region_of_its_own() -> None:
+    problem, options = learnable_problem(n=48), NestedOptions(steps=6, batch_size=8, examples=12)
+    large, judge, losses = climbed(problem, 400, options)[1].order, Judge(problem, 12, 3), []
+    for rung in (0, ladder(problem.d)[0], max(rung for rung in ladder(problem.d) if rung <= 400)):
+        problem.set_region(torch.from_numpy(large[:rung]))
+        losses.append(problem.train.loss(judge.rows))
+        problem.reset()
+    assert losses[2] < min(losses[:2])
+    assert [climbed(problem, size, options)[1].order.tolist() for size in (20, 141, 300)] == [
+        large[:size].tolist() for size in (20, 141, 300)
+    ]
+
+
+def zeroed(problem: Problem) -> Problem:
+    return Problem(problem.flat, torch.zeros_like(problem.base), problem.finetuned, problem.train, problem.selection)
+
+
+test_by_hand = by_hand(
+    ("the rest", {"lottery": "zero"},
+     lambda: {name: row.rest for name, row in LOCALIZERS.items() if row.rest != "base"}),
+    ("by name", ["zero", "base", "base"], lambda: [rest_of(name) for name in ("lottery", "stagewise", "unheard of")]),
+    ("a control", True, lambda: "control" in localizer("lottery").sentence),
+    ("its title", True, lambda: "rest is zero" in localizer("lottery").title),
+    ("searches that learn signs", {"stagewise", "stagewise-judged", "stagewise-nested"},
+     lambda: {row.name for row in LOCALIZERS.values() if row.learns_signs}),
+)  # fmt: skip
+
+
+def test_by_magnitude_it_is_the_largest_fine_tuned_weights() -> None:
+    problem = tiny_problem(quantum=0.1)
+    for size in (1, 60, problem.d):
+        steps, found = finish(lottery(problem, size, seed=0, options=LotteryOptions(by="magnitude")))
+        assert found.order.tolist() == slow_top(problem.finetuned.abs().tolist(), size)
+        assert "control" in found.notes[0] and len(steps) == 1
+
+
+def test_the_base_of_the_problem_makes_no_difference() -> None:
+    """delta is theta_ft for any pre-trained values."""
+    problem, options = tiny_problem(n=16), LotteryOptions(steps=4, batch_size=5)
+    orders = [finish(lottery(one, 90, seed=0, options=options))[1].order for one in (zeroed(problem), problem)]
+    assert np.array_equal(*orders) and torch.equal(problem.flat.theta, problem.base)
+
+
+def test_the_mask_descends_at_the_zeroed_model() -> None:
+    """Compute one step with autograd: theta = gamma * theta_ft, gamma soft, starting at the largest weights."""
+    problem, lr = tiny_problem(n=6), 1e3
+    work = zeroed(problem)
+    mask = Mask(work, top(problem.finetuned.abs(), 400), 10.0, 0)
+    scores, inside = mask.scores.clone().requires_grad_(True), torch.zeros(problem.d).index_fill_(0, mask.base, 1.0)
+    theta = (inside + (1 - 2 * inside) * torch.sigmoid(scores - 10.0)) * problem.finetuned
+    mask.soften()
+    torch.testing.assert_close(work.flat.theta, theta.detach(), rtol=1e-6, atol=1e-7)
+    work.train.backward()
+    (slope,) = torch.autograd.grad(theta, scores, work.flat.grad)
+    mask.descend(lr)
+    torch.testing.assert_close(mask.scores, scores.detach() - lr * slope, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(mask.scores, scores + lr * slope, rtol=1e-5, atol=1e-5), "a turned sign would pass"
+    problem.reset()
+
+
+def test_the_ends_are_exact() -> None:
+    """With no entry every graftable value is zero; with all entries the model is the fine-tuned one, bit for bit."""
+    work = zeroed(tiny_problem())
+    work.set_region(torch.empty(0, dtype=torch.long))
+    assert not work.flat.theta.any()
+    work.set_region(torch.from_numpy(finish(lottery(work, work.d, seed=0, options=LotteryOptions(steps=2)))[1].order))
+    assert torch.equal(work.flat.theta, work.finetuned)
+
+
+@pytest.mark.slow
+def test_learning_does_no_worse_than_magnitude_alone() -> None:
+    losses, work = {}, zeroed(learnable_problem(n=32))
+    for by in ("learned", "magnitude"):
+        work.set_region(
+            torch.from_numpy(finish(lottery(work, work.d // 2, seed=0, options=LotteryOptions(by=by)))[1].order)
+        )
+        losses[by] = work.train.loss()
+        work.reset()
+    assert losses["learned"] <= losses["magnitude"] + 1e-6
+
+
+SIGNED = {
+    "stagewise": StagewiseOptions(steps=6, batch_size=4, start_share=0.2, switch_share=0.2),
+    "stagewise-judged": JudgedOptions(
+        steps=6, batch_size=4, start_share=0.2, grow_share=0.5, judged=3, examples=3
+    ),
+    "stagewise-nested": NestedOptions(steps=4, batch_size=4, grow_share=0.5, judged=2, examples=3),
+}  # fmt: skip
+
+
+def search_of(problem: Problem, name: str, size: int, resume: State | None = None) -> Search:
+    return localizer(name).search(problem, size, seed=3, options=SIGNED[name], resume=resume)
+
+
+def searched(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[int], list[float]]:
+    problem.has_free_signs = True
+    found = finish(search_of(problem, name, size, resume))[1]
+    return found.order.tolist(), found.signs.tolist()  # type: ignore[union-attr]
+
+
+def test_judged_takes_the_twins_steps_and_signs() -> None:
+    problem, twin = both(n=12)
+    found = searched(problem, "stagewise-judged", 40)
+    args = (
+        *arrays(problem),
+        twin.loss_and_gradient,
+        *held_and_drawn(problem, 6),
+        40,
+        slow_candidates(problem.tau.numpy(), 0.1, 40),
+        8,
+        1 / 3,
+        3,
+    )
+    order, chosen, signs = slow_judged(*args, (), {})
+    assert chosen != "movement" and found == (order, [signs[i] for i in order])
+    assert order != slow_judged(*args)[0], "the fine-tuned signs would pass"
+
+
+def test_nested_keeps_the_signs_of_the_rungs_below() -> None:
+    problem, twin = both(n=12)
+    rungs = [rung for rung in ladder(problem.d) if rung < 200]
+    found = searched(problem, "stagewise-nested", rungs[-1])
+    order, signs = slow_nested(
+        *arrays(problem),
+        twin.loss_and_gradient,
+        *held_and_drawn(problem, 4 * len(rungs)),
+        rungs,
+        4,
+        0.1,
+        1 / 2,
+        2,
+        free=True,
+    )
+    assert found == (order, [signs[i] for i in order])
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_a_constant_gradient_gives_the_largest_products_with_the_signs_of_descent(name: str) -> None:
+    """The loss is c * theta: including entry i with its better sign gains |c_i tau_i|."""
+    problem, size = tiny_problem(n=16), 10
+    slope = torch.randn(problem.d, generator=torch.Generator().manual_seed(7))
+    problem.train.loss = lambda rows: float(slope @ problem.flat.theta)  # type: ignore[assignment, method-assign]
+    problem.train.backward = lambda rows: (  # type: ignore[assignment, method-assign]
+        problem.flat.grad.copy_(slope),
+        problem.train.loss(rows),
+    )[1]
+    order, signs = searched(problem, name, size)
+    assert signs == (-slope[order].sign()).tolist() and len(order) == size
+    gains = (slope * problem.tau).abs()
+    best = sorted(slow_candidates(problem.tau.numpy(), 0.1, size), key=lambda i: -gains[i])
+    at_least = 6 if name == "stagewise-nested" else size - 2  # the first two are the largest movers, or a rung's
+    assert len(set(order) & set(best[:size])) >= at_least
+    problem.set_soft_at(torch.tensor(order), torch.tensor(signs), problem.tau[order].abs())
+    assert float(slope @ problem.flat.theta) == pytest.approx(
+        float(slope @ problem.base - gains[order].sum()), abs=1e-4
+    )
+
+
+@pytest.mark.cases(4, 4)
+@pytest.mark.parametrize("name", SIGNED)
+@pytest.mark.parametrize("steps", [1, 4, 5, 6])
+def test_a_search_resumes_with_its_signs(name: str, steps: int) -> None:
+    problem = tiny_problem(n=16)
+    problem.has_free_signs = True
+    *_, last = islice(search_of(problem, name, 60), steps)
+    whole, resumed = (
+        searched(tiny_problem(n=16), name, 60, start)
+        for start in (None, {key: value.detach().clone() for key, value in last.state.items()})
+    )
+    assert resumed == whole and len(whole[0]) == len(whole[1]) == 60

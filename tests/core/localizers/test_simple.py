@@ -1,7 +1,7 @@
-"""Tests of closed-form localizers and of whole parts of the model, against slow twins and by exact counts."""
+"""Tests of closed-form localizers and of whole parts of the model, against slow twins and by exact counts; and of the
+linearized one: its Jacobian equals autograd's, its problem is solved, rounding keeps the best."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from skillviz.core.composition import composition
 from skillviz.core.localizers import fisher as module
-from skillviz.core.localizers.candidates import biases_of
+from skillviz.core.localizers.candidates import Candidates, biases_of
 from skillviz.core.localizers.fisher import add_information, fisher
 from skillviz.core.localizers.gates import CLOSED, _draw, l0_gates, localize_and_stitch
 from skillviz.core.localizers.learned import learned_ranked
+from skillviz.core.localizers.linearized import Linear, Reports, linearize, linearized, minimise, project, rounded
 from skillviz.core.localizers.simple import averaged, first_order
 from skillviz.core.localizers.table import (
     LOCALIZERS,
@@ -24,6 +27,7 @@ from skillviz.core.localizers.table import (
     FirstOrderOptions,
     FisherOptions,
     GateOptions,
+    LinearizedOptions,
     RankedOptions,
     StitchOptions,
     is_rescaled,
@@ -34,13 +38,21 @@ from skillviz.core.methods import METHODS
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadSize
-from tests.core.by_hand import by_hand
+from tests.core.by_hand import by_hand, refused, refuses
 from tests.core.localizers.test_every_localizer import start
 from tests.core.localizers.test_searches import arrays, both, draws, order_of
-from tests.core.problems import difference_gradients, finish, learnable_problem, tiny_problem
-from tests.reference.gradient import slow_fisher
-from tests.reference.searches import slow_averaged, slow_moved_top, slow_top
-from tests.refused import refused
+from tests.core.problems import (
+    difference_gradients,
+    examples,
+    finish,
+    learnable_problem,
+    model_of,
+    problem_of,
+    table_of,
+    tiny_problem,
+)
+from tests.reference.gradient import PlainModel, slow_fisher
+from tests.reference.searches import slow_averaged, slow_loss, slow_minimum, slow_moved_top, slow_project, slow_top
 
 
 def found(problem: Problem, size: int, **options: Any) -> list[int]:
@@ -54,17 +66,25 @@ def test_it_ranks_by_the_twins_scores(case: dict[str, Any], weigh: str) -> None:
     batches = np.array_split(draws(problem, 11, 1)[0], 3)
 
     def ranked(points: int, weigh: str) -> set[int]:
-        scores = slow_averaged(*arrays(problem), twin.loss_and_gradient, batches, points, weigh)
-        return set(slow_moved_top(scores.tolist(), problem.tau.tolist(), 60))
+        return set(
+            slow_moved_top(
+                slow_averaged(*arrays(problem), twin.loss_and_gradient, batches, points, weigh).tolist(),
+                problem.tau.tolist(),
+                60,
+            )
+        )
 
     order = set(found(problem, 60, examples=11, points=2, batches=3, weigh=weigh))
-    wrong = (ranked(1, weigh), ranked(2, "none" if weigh == "signs" else "signs"))
-    assert order == ranked(2, weigh) and order not in wrong, "the base alone, or another weight, would pass"
+    assert order == ranked(2, weigh) and order not in (
+        ranked(1, weigh),
+        ranked(2, "none" if weigh == "signs" else "signs"),
+    ), "the base alone, or another weight, would pass"
 
 
 def test_cut_and_resumed_it_takes_the_same_steps() -> None:
-    options = FirstOrderOptions(examples=11, points=2, batches=4, weigh="noise")
-    search = partial(first_order, size=60, seed=3, options=options)
+    search = partial(
+        first_order, size=60, seed=3, options=FirstOrderOptions(examples=11, points=2, batches=4, weigh="noise")
+    )
     steps, whole = finish(search(tiny_problem(n=11)), lambda step: (step.loss, step.added))
     for cut in (1, 3, 4):
         *_, last = islice(search(tiny_problem(n=11)), cut)
@@ -87,8 +107,10 @@ def test_every_size_is_exact_with_one_example_and_few_movers() -> None:
 def test_one_point_and_one_batch_are_first_order() -> None:
     problem = tiny_problem(labels=3)
     wanted = order_of(first_order(problem, 300, seed=3, options=FirstOrderOptions(examples=8)))
-    each = [found(problem, 300, examples=8, points=1, batches=1, weigh=weigh) for weigh in ("none", "signs")]
-    assert each == [wanted, wanted]
+    assert [found(problem, 300, examples=8, points=1, batches=1, weigh=weigh) for weigh in ("none", "signs")] == [
+        wanted,
+        wanted,
+    ]
 
 
 def test_the_gains_add_up_to_what_the_path_removes() -> None:
@@ -100,8 +122,11 @@ def test_the_gains_add_up_to_what_the_path_removes() -> None:
         removed -= problem.train.loss()
 
     def total(points: int) -> float:
-        options = FirstOrderOptions(examples=8, points=points, batches=1)
-        return float(next(averaged(problem, 1, seed=0, options=options)).state["gained"].sum())
+        return float(
+            next(averaged(problem, 1, seed=0, options=FirstOrderOptions(examples=8, points=points, batches=1)))
+            .state["gained"]
+            .sum()
+        )
 
     assert total(100) == pytest.approx(removed, rel=0.05) and total(1) != pytest.approx(removed, rel=0.2)
 
@@ -132,8 +157,7 @@ def test_a_region_can_be_matched_at_its_size_and_below() -> None:
     problem, given = tiny_problem(), tuple(range(40, 90))
     order, small = (order_by("random-matched", problem, size, reference_indices=given) for size in (50, 20))
     assert by_tensor(problem, order) == by_tensor(problem, np.array(given)) and small.tolist() == order[:20].tolist()
-    with pytest.raises(BadSize, match="51 entries.* has 50"):
-        order_by("random-matched", problem, 51, reference_indices=given)
+    refuses(BadSize, "51 entries.* has 50", order_by, "random-matched", problem, 51, reference_indices=given)
 
 
 def test_the_matched_draw_is_uniform_within_a_tensor() -> None:
@@ -275,8 +299,9 @@ def test_only_the_base_and_the_head_and_all_texts_are_looked_at(changed: str) ->
         other.finetuned.copy_(other.base + torch.randn(other.d))
     elif changed == "labels":
         other.train.labels = 1 - other.train.labels
-    wanted = order_of(fisher(one, 80, seed=0, options=FisherOptions()))
-    assert order_of(fisher(other, 80, seed=5 * (changed == "seed"), options=FisherOptions())) == wanted
+    assert order_of(fisher(other, 80, seed=5 * (changed == "seed"), options=FisherOptions())) == order_of(
+        fisher(one, 80, seed=0, options=FisherOptions())
+    )
 
 
 def test_the_examples_asked_for_are_drawn_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,8 +320,7 @@ def entries_of(name: str, problem: Problem, size: int = 5, seed: int = 0, **opti
 
 
 def inside(problem: Problem, order: np.ndarray) -> set[str]:
-    places = np.searchsorted(problem.table.offsets, order, side="right") - 1
-    return {problem.table.names[i] for i in places}
+    return {problem.table.names[i] for i in np.searchsorted(problem.table.offsets, order, side="right") - 1}
 
 
 @pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "causal"), ("distilbert", "prompt")])
@@ -322,14 +346,16 @@ def all_parts(name: str) -> tuple[int, int, bool]:
 
 def whole_kinds(kinds: str) -> dict[str, bool]:
     """Return whether each kind of the region is whole."""
-    region = Region.from_flat(entries_of("kinds", TINY, kinds=kinds), TINY.table.shapes)
-    rows = composition(region, TINY.table).groupby("kind")[["selected", "total"]].sum().query("selected > 0")
+    rows = (
+        composition(Region.from_flat(entries_of("kinds", TINY, kinds=kinds), TINY.table.shapes), TINY.table)
+        .groupby("kind")[["selected", "total"]]
+        .sum()
+        .query("selected > 0")
+    )
     return (rows["selected"] == rows["total"]).to_dict()
 
 
 TINY, UNMOVED, FUSED = tiny_problem(), tiny_problem(moved=0.0), tiny_problem("gpt2", "causal", n=4)
-RANKED = RankedOptions(steps=3, batch_size=5, base="movement", base_share=0.5, within="biases")
-THIRD = sum(p.size for p in FUSED.table.parameters if p.fused) // 3
 METHODS_OF = {LOCALIZERS[name].method for name in NEW}
 test_by_hand = by_hand(
     ("dare draws as random", order_by("random", TINY, 70, 4).tolist(), lambda: order_by("dare", TINY, 70, 4).tolist()),
@@ -347,7 +373,7 @@ test_by_hand = by_hand(
      lambda: {".".join(n.split(".")[2:4]) for n in inside(TINY, entries_of("layers", TINY, layers="1"))}),
     ("kinds", {"key": True, "value": True}, whole_kinds, "value,key"),
     *((f"all {name}", (TINY.d, TINY.d, True), all_parts, name) for name in ("layers", "kinds")),
-    ("fused kinds", {THIRD},
+    ("fused kinds", {sum(p.size for p in FUSED.table.parameters if p.fused) // 3},
      lambda: {len(entries_of("kinds", FUSED, kinds=kind)) for kind in ("query", "key", "value")}),
     *((f"{name} as {kept}", kept, lambda name=name, given=given: getattr(
         localizer(name).make_options({name: given}), name))
@@ -359,14 +385,17 @@ test_by_hand = by_hand(
     ("within all", entries_of("movement", TINY, 50).tolist(),
      lambda: entries_of("movement", TINY, 50, within="all").tolist()),
     ("a mask lets go of what it may not have", set(),
-     lambda: set(order_of(learned_ranked(TINY, 30, seed=0, options=RANKED))) - set(biases_of(TINY).tolist())),
+     lambda: set(order_of(learned_ranked(TINY, 30, seed=0, options=RankedOptions(
+         steps=3, batch_size=5, base="movement", base_share=0.5, within="biases")))) - set(biases_of(TINY).tolist())),
 )  # fmt: skip
-UNREADABLE = {"layers": ("", [], -1, "0,x", "0,all", 1.5, True, None), "kinds": ("", "queries", "query,all", 3)}
 test_options_that_cannot_be_read_are_refused = refused(
     BadInput,
     *(
         (f"{name}=.* or all", localizer(name).make_options, {name: given})
-        for name, values in UNREADABLE.items()
+        for name, values in {
+            "layers": ("", [], -1, "0,x", "0,all", 1.5, True, None),
+            "kinds": ("", "queries", "query,all", 3),
+        }.items()
         for given in values
     ),
     ("no biases", lambda: entries_of("biases", tiny_problem("llama", "causal", n=4))),
@@ -385,13 +414,148 @@ def test_a_ranking_within_the_biases_keeps_to_them_at_exactly_the_size(name: str
     for size in (1, 7, len(biases)):
         order = set(entries_of(name, problem, size, within="biases", **options).tolist())
         assert len(order) == size and order <= biases and torch.equal(problem.flat.theta, problem.base)
-    with pytest.raises(BadSize, match="biases of this model"):
-        entries_of(name, problem, len(biases) + 1, within="biases", **options)
+    refuses(BadSize, "biases of this model", entries_of, name, problem, len(biases) + 1, within="biases", **options)
 
 
 def test_the_mask_within_the_biases_descends_as_the_free_one_does_there() -> None:
     """After one step the scores of biases equal those of the free mask, whose other entries hardly move the model."""
     problem, options = tiny_problem(n=8), {"steps": 1, "batch_size": 8, "lr": 1e6}
     free = entries_of("learned-ranked", problem, problem.d, **options)
-    held = entries_of("learned-ranked", problem, 40, within="biases", **options)
-    assert len(np.intersect1d(held, free[np.isin(free, biases_of(problem))][:40])) >= 38
+    assert (
+        len(
+            np.intersect1d(
+                entries_of("learned-ranked", problem, 40, within="biases", **options),
+                free[np.isin(free, biases_of(problem))][:40],
+            )
+        )
+        >= 38
+    )
+
+
+def drawn_linear(n: int = 20, c: int = 12, labels: int = 2, seed: int = 0, scale: float = 2.0) -> Linear:
+    rng = np.random.default_rng(seed)
+    jacobian = torch.tensor((rng.normal(size=(n, labels - 1, c)) * scale).astype(np.float32))
+    return Linear(
+        torch.tensor(rng.normal(size=(n, labels)).astype(np.float32)),
+        jacobian,
+        torch.tensor(rng.integers(labels, size=n)),
+        torch.zeros(c),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=12), st.data())
+def test_projection_is_the_nearest_point(point: list[float], data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, len(point)))
+    found = project(torch.tensor(point), size)
+    assert found.min() >= 0 and found.max() <= 1 and found.double().sum() <= size + 1e-5
+    np.testing.assert_allclose(found, slow_project(np.array(point), size), atol=2e-6)  # float32 point and shift
+    np.testing.assert_allclose(project(found, size), found, atol=2e-6)
+
+
+@pytest.mark.parametrize("labels", [2, 4])
+def test_loss_and_gradient_of_the_linear_model(labels: int) -> None:
+    linear = replace(drawn_linear(labels=labels), at=torch.full((12,), 0.2))
+    gamma = torch.rand(12, generator=torch.Generator().manual_seed(0))
+    parts = [one.numpy() for one in (linear.logits, linear.jacobian, linear.labels, linear.at)]
+    (loss, slope), (wanted_loss, wanted) = linear.gradient(gamma), slow_loss(*parts, gamma.double().numpy())
+    assert loss == pytest.approx(wanted_loss, rel=1e-6)
+    np.testing.assert_allclose(slope.numpy(), wanted, rtol=1e-5, atol=1e-6)  # float32 sums of 20 terms
+    ends = [[slow_loss(*parts, gamma.double().numpy() + s)[0] for s in (step, -step)] for step in np.eye(12) * 1e-5]
+    np.testing.assert_allclose(
+        wanted, [(up - down) / 2e-5 for up, down in ends], rtol=1e-4, atol=1e-7
+    )  # the twin's own check
+
+
+@pytest.mark.cases(4, 4)
+@pytest.mark.parametrize("labels", [2, 3])
+@pytest.mark.parametrize("size", [1, 3, 12])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_minimum_is_the_minimum(labels: int, size: int, seed: int) -> None:
+    linear = drawn_linear(labels=labels, seed=seed)
+    gamma, loss = minimise(linear, size, 500, tolerance=1e-9)
+    parts, found = [one.numpy() for one in (linear.logits, linear.jacobian, linear.labels)], gamma.double().numpy()
+    there, slope = slow_loss(*parts, np.zeros(12), found)
+    assert loss == pytest.approx(slow_minimum(*parts, size)[1], rel=1e-5)  # float32 losses
+    assert loss == pytest.approx(there, rel=1e-6) and found.sum() <= size + 1e-5
+    # First-order conditions: one multiplier separates the entries at 1, in between and at 0.
+    gain, at_one, at_zero, slack = -slope, found > 1 - 1e-4, found < 1e-4, 5e-3
+    shift = max(gain[~at_one].max(initial=0), 0)  # the gain of one more entry
+    assert (gain[at_one] >= shift - slack).all() and (gain[at_zero] <= shift + slack).all()
+    assert (np.abs(gain[~at_one & ~at_zero] - shift) < slack).all()
+    assert shift < slack or found.sum() > size - 1e-4, "the budget is left unused though an entry would gain"
+
+
+def test_an_easy_start_and_a_hopeless_one_end_at_once() -> None:
+    linear = drawn_linear()
+    ones, first = torch.ones_like(linear.jacobian), torch.zeros(20, dtype=torch.long)
+    for hopeless in (
+        replace(linear, jacobian=0 * ones),
+        replace(linear, logits=linear.logits * 0, jacobian=ones, labels=first),
+    ):
+        gamma, loss = minimise(hopeless, 3, 100)
+        assert float(gamma.sum()) == 0 and loss == pytest.approx(hopeless.gradient(gamma)[0])
+
+
+@pytest.mark.parametrize(("family", "readout", "labels"), [("bert", "head", 2), ("distilbert", "prompt", 4)])
+def test_the_jacobian_is_autograds_times_the_movement(family: str, readout: str, labels: int) -> None:
+    encoded, model = examples(readout, 5, labels), model_of(family, readout, labels)
+    twin = PlainModel(model, table_of(model).names, encoded, readout)
+    problem = problem_of(model, encoded, readout)
+    candidates, rows = Candidates.of(problem, 0.05, 10), np.array([3, 0, 4])
+    reports = Reports(round=0, steps=1, rounds=1, behind=0, chosen=torch.empty(0, dtype=torch.int64))
+    linear = finish(linearize(problem, candidates, rows, torch.zeros(len(candidates)), reports))[1]
+    base, tau = problem.base.double(), problem.finetuned.double() - problem.base.double()
+    assert linear.labels.tolist() == encoded.labels[rows].tolist()
+    torch.testing.assert_close(linear.logits.double(), twin.logits_at(base, rows), rtol=1e-5, atol=1e-5)
+    wanted = np.stack([twin.difference_gradients(base.numpy(), int(row)) for row in rows])[:, :, candidates.index]
+    wanted *= tau[candidates.index].numpy()
+    np.testing.assert_allclose(linear.jacobian, wanted, rtol=1e-4, atol=3e-6 * np.abs(wanted).max())  # float32
+    here, there = (
+        z - z[:, :1]
+        for z in (
+            twin.logits_at(base, rows),
+            twin.logits_at(base.index_add(0, candidates.index, 1e-4 * tau[candidates.index]), rows),
+        )
+    )
+    torch.testing.assert_close(
+        linear.jacobian.sum(2), (there - here)[:, 1:].float() / 1e-4, rtol=2e-2, atol=1e-3
+    )  # finite difference
+    problem.reset()
+
+
+def test_rounding_keeps_the_largest_and_fills_by_gain() -> None:
+    linear, gamma = drawn_linear(seed=4), torch.tensor([0, 1, 0.5, 1, 0, 0, 0.5, 0, 0, 0, 0, 0.25])
+    slope = linear.gradient(gamma)[1].tolist()
+    by_both = sorted(range(12), key=lambda i: (-float(gamma[i]), slope[i], i))
+    assert [rounded(gamma, linear, size, torch.ones(12)).tolist() for size in range(1, 13)] == [
+        by_both[:size] for size in range(1, 13)
+    ]
+
+
+def test_the_whole_is_the_sum_of_its_parts() -> None:
+    """With one small problem, the region is the top of the slow twin's solution."""
+    encoded, model = examples(n=8), model_of()
+    twin = PlainModel(model, table_of(model).names, encoded, "head")
+    problem = problem_of(model, encoded, moved=0.003)
+    share = int((problem.tau != 0).sum()) / problem.d
+    steps, selection = finish(
+        linearized(problem, 5, seed=0, options=LinearizedOptions(examples=8, candidate_share=share, iterations=2000))
+    )
+    base, places = problem.base.double().numpy(), Candidates.of(problem, share, 5).index.numpy()
+    jacobian = np.stack([twin.difference_gradients(base, i) for i in range(8)]) * problem.tau.double().numpy()
+    logits, found = twin.logits_at(base, range(8)).numpy(), set(selection.order.tolist())
+    gamma, lowest = slow_minimum(logits, jacobian[:, :, places], encoded.labels, 5, steps=4_000)
+    assert steps[-1].loss == pytest.approx(lowest, rel=2e-3)  # `minimise` stops at a relative gain of 1e-5 a step
+    assert set(places[gamma > 0.9].tolist()) <= found <= set(places[gamma > 1e-3].tolist())
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_sizes_beyond_the_candidates_are_filled_by_movement(rounds: int) -> None:
+    problem = tiny_problem()
+    options = LinearizedOptions(examples=4, iterations=5, jacobian_gib=64 * 100 * 4 / 2**30, rounds=rounds)
+    steps, selection = finish(linearized(problem, 150, seed=0, options=options))
+    order = selection.order.tolist()
+    assert len(set(order)) == 150 and steps[-1].size == 100
+    assert order[100:] == problem.tau.abs().index_fill(0, torch.tensor(order[:100]), -1).topk(50).indices.tolist()
+    assert torch.equal(problem.flat.theta, problem.base)

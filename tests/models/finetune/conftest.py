@@ -1,7 +1,5 @@
 """The base and the task of the fine-tunings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,23 +1,30 @@
-"""Tests of the recipes: the parameters that each trains, its optimizer against torch's, and refused settings."""
+"""Tests of the recipes: the parameters that each trains, its optimizer against torch's, and refused settings; and of
+LoRA in training: after merging, an ordinary model has peft's own logits."""
 
 from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoConfig, AutoModelForMaskedLM
 
 from skillviz.api import finetune, load_pair
+from skillviz.core.architectures import FAMILIES
 from skillviz.core.parameters import graftable
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, BadModel
 from skillviz.models.finetune.grid import Attempt, search
 from skillviz.models.finetune.recipes import RECIPES, check_use, grid_of, paper_steps, recipe_row
 from skillviz.models.finetune.region_lock import MovedOutside, RegionLock
-from skillviz.models.finetune.trainable_model import open_trainable
+from skillviz.models.finetune.trainable_model import Adapter, adapted, open_trainable
 from skillviz.models.finetune.training import Diverged, Trainer, TrainStep, add_l1_gradient, descend, training_data
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
 from tests.models.finetune.trained import region_of, told
 from tests.models.folders import differing, weights
 from tests.refused import refuses
+from tests.tiers import first
+from tests.tiny import tiny_model
+from tests.tiny_families import ONE_A_SCHEME, family_model
 
 
 @pytest.fixture
@@ -88,14 +95,20 @@ def test_what_does_not_go_together_is_refused_in_a_sentence(name, options, says)
 def test_bitfit_changes_only_biases(bare, tune):
     found = tune(recipe="bitfit", steps=20)
     before, after = {f"bert.{name}": tensor for name, tensor in weights(bare).items()}, weights(found.path)
-    table = graftable("bert", {name: tuple(tensor.shape) for name, tensor in after.items()})
-    biases = {p.name for p in table.parameters if p.is_bias}
+    biases = {
+        p.name
+        for p in graftable("bert", {name: tuple(tensor.shape) for name, tensor in after.items()}).parameters
+        if p.is_bias
+    }
     free = {name for name in differing(before, after) & before.keys() if "pooler" not in name}
     # softmax ignores a key's bias: its gradient is zero except for rounding.
     assert biases - {name for name in biases if "key" in name} <= free <= biases
     assert any("LayerNorm.bias" in name for name in biases)
-    touched = sum(int((after[name] != before[name]).sum()) for name in biases)
-    wanted = {"trained": sum(after[name].numel() for name in biases), "touched": touched, "recipe": "bitfit"}
+    wanted = {
+        "trained": sum(after[name].numel() for name in biases),
+        "touched": sum(int((after[name] != before[name]).sum()) for name in biases),
+        "recipe": "bitfit",
+    }
     record = told(found.path)
     assert {name: record[name] for name in wanted} == wanted and found.trained == wanted["trained"]
     assert record["settings"]["lr"] == 5e-2
@@ -112,8 +125,10 @@ def test_graft_retrain_changes_only_the_region(bare, tune, region):
     assert [name for name in region.indices.keys() - moved if not name.endswith("key.bias")] == []
     record, pair = told(found.path), load_pair(bare, found.path)
     assert 0 < record["touched"] <= record["trained"] == found.trained == region.size
-    assert record["region"] == {"size": region.size, "d": region.d, "sha256": region.sha256()}
-    assert int((pair.base != pair.finetuned).sum()) == record["touched"]
+    assert (record["region"], int((pair.base != pair.finetuned).sum())) == (
+        {"size": region.size, "d": region.d, "sha256": region.sha256()},
+        record["touched"],
+    )
 
 
 @pytest.mark.parametrize("planted", ["mask", "decay"])
@@ -177,8 +192,10 @@ def opened(bare, tiny, settings, region=None):
 
 @pytest.mark.nightly
 def test_the_penalty_keeps_entries_near_the_base(bare, tune, tmp_path):
-    names = ("adamw", "adamw-l1")
-    pairs = [load_pair(bare, tune(out=tmp_path / name, recipe=name, steps=50, lr=0.003).path) for name in names]
+    pairs = [
+        load_pair(bare, tune(out=tmp_path / name, recipe=name, steps=50, lr=0.003).path)
+        for name in ("adamw", "adamw-l1")
+    ]
     plain, near = (float((pair.finetuned - pair.base).abs().sum()) for pair in pairs)
     assert near < plain
 
@@ -189,8 +206,7 @@ def test_the_grid_keeps_the_best_on_validation(tune):
     record = told(found.path)
     assert [(p["batch_size"], p["lr"]) for p in record["grid"]] == [(8, 1e-2), (8, 5e-3), (8, 1e-3)]
     (chosen,) = [p for p in record["grid"] if p["chosen"]]
-    best = max(p["value"] for p in record["grid"])
-    assert chosen["value"] == found.scores["validation"]["accuracy"] == best
+    assert chosen["value"] == found.scores["validation"]["accuracy"] == max(p["value"] for p in record["grid"])
     assert record["settings"]["lr"] == chosen["lr"]
     assert [(r.step, r.steps) for r in seen] == [(step, 45) for step in range(1, 46)]
 
@@ -206,8 +222,11 @@ def attempt(scores, settings, on_step):
 def test_of_equal_points_the_first_and_a_diverged_one_is_on_record():
     points, scores = TrainingConfig(grid="quick").points(), {1e-2: None, 5e-3: 0.7, 1e-3: 0.7}
     found = search(points, partial(attempt, scores), lambda record: None)
-    tried = [(p["value"], p["chosen"]) for p in found.points]
-    assert found.best.settings.lr == 5e-3 and tried == [(None, False), (0.7, True), (0.7, False)]
+    assert found.best.settings.lr == 5e-3 and [(p["value"], p["chosen"]) for p in found.points] == [
+        (None, False),
+        (0.7, True),
+        (0.7, False),
+    ]
     refuses(Diverged, None, search, points, partial(attempt, dict.fromkeys(scores)), lambda record: None)
 
 
@@ -224,8 +243,12 @@ def test_a_gradient_that_is_no_number_ends_training_before_anything_moves(name, 
             p.grad = torch.full_like(p, planted if step == 2 else 0.0)
         return 1.0
 
-    with pytest.raises(Diverged, match=r"gradient's norm became \w+ at step 2 of 2.*--lr"):
-        list(descend(model, settings, backward, lambda: 0.0))
+    refuses(
+        Diverged,
+        r"gradient's norm became \w+ at step 2 of 2.*--lr",
+        list,
+        descend(model, settings, backward, lambda: 0.0),
+    )
     assert not differing(dict(enumerate(before)), dict(enumerate(model.copy())))
 
 
@@ -240,3 +263,146 @@ def test_every_recipe_runs_on_cuda(name, bare, tune, region):
 def test_the_last_step_is_kept_where_it_is_asked_for() -> None:
     last = TrainingConfig(readout="prompt", steps=700, keep="last").settings()
     assert last.check_every == last.steps == 700 and TrainingConfig(steps=700).settings().check_every < 700
+
+
+# The names of query and value, from the families' modeling files.
+TARGETS = {
+    "bert": ["query", "value"],
+    "gpt2": ["c_attn"],
+    "llama": ["q_proj", "v_proj"],
+    "distilbert": ["q_lin", "v_lin"],
+}
+
+
+def shapes_of(model):
+    return {name: tuple(p.shape) for name, p in model.named_parameters()}
+
+
+def table_of(family, model):
+    return graftable(family, shapes_of(model), model.config.to_dict())
+
+
+def moved(pair):
+    """Return the parameters of which an entry moved."""
+    return {
+        name
+        for name, mask in zip(pair.table.names, pair.flat.views(pair.base != pair.finetuned), strict=True)
+        if mask.any()
+    }
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "head"), ("llama", "causal")])
+def test_lora_is_merged_into_an_ordinary_folder(base, family, readout, tiny, tmp_path):
+    found = finetune(
+        str(base), tiny, out=tmp_path / "out", recipe="lora", rank=2, readout=readout, steps=30, lr=0.05, device="cpu"
+    )
+    assert [name for name in weights(found.path) if "lora" in name] == []
+    pair, record = load_pair(base, found.path), told(found.path)
+    targets = [p for p in pair.table.parameters if p.name.endswith(tuple(f"{n}.weight" for n in TARGETS[family]))]
+    assert (moved(pair), record["trained"]) == ({p.name for p in targets}, sum(2 * sum(p.shape) for p in targets))
+    assert record["touched"] <= sum(p.size for p in targets)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_merged_logits_are_peft_s(family):
+    model, twin = tiny_model(family, "head"), tiny_model(family, "head")
+    shapes, adapter = shapes_of(model), Adapter(model, table_of(family, model), rank=2, seed=0)
+    joined = get_peft_model(
+        twin, LoraConfig(r=2, lora_alpha=8, target_modules=TARGETS[family], fan_in_fan_out=family == "gpt2")
+    )
+    theirs = {n: p for n, p in joined.named_parameters() if ".lora_" in n}
+    generator = torch.Generator().manual_seed(1)
+    for (_, mine), (_, other) in zip(sorted(adapter.parameters.items()), sorted(theirs.items()), strict=True):
+        assert mine.shape == other.shape
+        mine.data.normal_(0, 0.2, generator=generator)
+        other.data.copy_(mine.data)
+    ids = torch.arange(5, 15)[None]
+    model.config.pad_token_id = twin.config.pad_token_id = 0
+    with torch.inference_mode():
+        wanted = joined.eval()(input_ids=ids).logits
+        merged = adapter.merge().eval()
+        assert torch.allclose(merged(input_ids=ids).logits, wanted, rtol=1e-4, atol=1e-5)
+    assert shapes_of(merged) == shapes
+
+
+def test_rank_one_on_roberta_base_trains_36864_entries():
+    with torch.device("meta"):
+        model = AutoModelForMaskedLM.from_config(AutoConfig.for_model("roberta"))
+    assert Adapter(model, graftable("roberta", shapes_of(model)), rank=1, seed=0).size == 36_864
+
+
+WITHOUT = ("fnet", "ibert", "squeezebert", "xlnet")  # no attention, or its matrices are not linear layers
+
+
+@pytest.mark.cases(3, 8)
+@pytest.mark.parametrize(
+    "family", first(FAMILIES, ("bert", "gpt2", "llama", "t5", "fnet").__contains__, ONE_A_SCHEME.__contains__)
+)
+def test_every_family_of_the_table_is_adapted_and_merged_or_refused(family):
+    model = family_model(family)
+    shapes, table = shapes_of(model), table_of(family, model)
+    if family in WITHOUT:
+        refuses(BadModel, f"no linear layer of this '{family}' model", Adapter, model, table, rank=2, seed=0)
+        return
+    model.config.pad_token_id = 1
+    before, adapter = logits(model), Adapter(model, table, rank=2, seed=0)
+    for factor in adapter.parameters.values():
+        torch.nn.init.normal_(factor, 0, 0.2)
+    wanted, merged = logits(model.eval()), logits(adapter.merge().eval())
+    assert torch.allclose(merged, wanted, rtol=1e-4, atol=1e-4) and not torch.equal(wanted, before)
+    assert shapes_of(model) == shapes
+
+
+@torch.inference_mode()
+def logits(model):
+    return model(input_ids=torch.tensor([[5, 6, 7, 8, 2]])).logits
+
+
+def test_a_family_without_known_modules_is_refused():
+    refuses(
+        BadModel,
+        "known as query or value",
+        Adapter,
+        tiny_model("bert", "head"),
+        graftable("strange", {"layers.0.w.weight": (2, 2)}),
+        rank=1,
+        seed=0,
+    )
+
+
+@pytest.mark.parametrize("family", TARGETS)
+def test_fewer_matrices_are_the_last_ones_value_first(family):
+    """Compare with a loop: layer by layer from the last, the last name of a layer's targets first."""
+    model = tiny_model(family, "head")
+    table = table_of(family, model)
+    wanted = [
+        p.name.removesuffix(".weight")
+        for layer in reversed(range(max(p.layer for p in table.parameters) + 1))
+        for leaf in reversed(TARGETS[family])
+        for p in table.parameters
+        if p.layer == layer and p.name.endswith(f".{leaf}.weight")
+    ]
+    assert (adapted(model, table), [adapted(model, table, n) for n in range(1, len(wanted))]) == (
+        wanted,
+        [wanted[:n] for n in range(1, len(wanted))],
+    )
+    refuses(
+        BadInput,
+        f"matrices is {len(wanted) + 1}, but the model has {len(wanted)} query",
+        adapted,
+        model,
+        table,
+        len(wanted) + 1,
+    )
+
+
+def test_an_adapter_on_one_matrix_changes_that_one_and_counts_its_factors(bare, tiny, tmp_path):
+    found = finetune(
+        str(bare), tiny, out=tmp_path / "out", recipe="lora", rank=1, matrices=1, steps=30, lr=0.05, device="cpu"
+    )
+    pair, record = load_pair(bare, found.path), told(found.path)
+    (target,) = adapted(pair.model, pair.table, 1)
+    assert target.endswith("value") and moved(pair) == {f"{target}.weight"}
+    assert found.trained == record["trained"] == sum(pair.table.shapes[f"{target}.weight"])
+    assert record["settings"]["matrices"] == 1

@@ -1,10 +1,17 @@
-"""Tests of fine-tuning: the recipe's numbers, the entries that move, and the files left on disk."""
-
-from __future__ import annotations
+"""Tests of fine-tuning: the recipe's numbers, the entries that move, and the files left on disk; and of the journal: an
+interrupted fine-tuning resumes and gives the same weights, bit for bit."""
 
 import errno
 import itertools
 import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,18 +26,22 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 from skillviz.api import Region, Task, finetune, load_pair, task
 from skillviz.core.metrics import METRICS
 from skillviz.errors import BadData, BadInput, BadModel, DiskFull, RandomHead
+from skillviz.models.finetune import training
+from skillviz.models.finetune.journal import Journal, JournalEntry, TrainingState
 from skillviz.models.finetune.multi_task import MultiTaskTrainer
 from skillviz.models.finetune.region_lock import MovedOutside, RegionLock, TrainedRegion
-from skillviz.models.finetune.run import Finetuned
+from skillviz.models.finetune.run import Finetuned, journal_of
 from skillviz.models.finetune.run import finetune as finetune_by_config
 from skillviz.models.finetune.training import TrainStep, batch_rows, best_of, training_data
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig, default_steps, split_settings
 from skillviz.models.predict import predict
+from skillviz.models.state_file import ENVIRONMENT
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
-from tests.models.finetune.trained import region_of, told, variant, write_rows
-from tests.models.folders import differing, weights
-from tests.refused import refuses
+from tests.core.by_hand import by_hand, refused, refuses
+from tests.models.finetune.trained import CASES, STEPS, hashes, region_of, told, trained, variant, write_rows
+from tests.models.folders import differing, flip, weights
+from tests.tiers import first
 from tests.tiny import tiny_model, tiny_tokenizer
 
 CPU = {"device": "cpu"}
@@ -40,36 +51,7 @@ CPU = {"device": "cpu"}
 def tuned(bare, tiny, tmp_path_factory):
     """Return the bare encoder fine-tuned with the classification head: (result, folder, records)."""
     out, records = tmp_path_factory.mktemp("out") / "tuned", []
-    found = finetune(str(bare), tiny, out=out, steps=250, lr=0.3, seed=3, progress=records.append, **CPU)
-    return found, out, records
-
-
-@pytest.mark.parametrize(
-    ("labels", "k", "steps"), [(2, 64, 2048), (3, 16, 768), (2, 4095, 131_040), (2, 4096, 16_384), (6, None, 2000)]
-)
-def test_steps_default_to_the_paper_s_rule(labels, k, steps):
-    assert default_steps(labels, k) == steps
-
-
-def test_rate_and_batch_default_by_readout():
-    made = [TrainingConfig(readout=readout).settings() for readout in ("head", "prompt", "causal")]
-    assert [(one.lr, one.batch_size, one.weight_decay) for one in made] == [
-        (1e-2, 8, 1e-4), (5e-3, 8, 1e-4), (5e-3, 8, 1e-4),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"steps": 0}, "steps is 0"),
-        ({"batch_size": 0}, "batch size is 0"),
-        *(({"lr": rate}, f"rate is {rate}") for rate in (0.0, float("nan"), -1.0)),
-        ({"head": "dense"}, "known: own, linear"),
-        ({"keep": "first"}, "best, last"),
-    ],
-)
-def test_a_recipe_that_cannot_run_is_refused(wrong, words):
-    refuses(BadInput, words, TrainingConfig(**wrong).settings)
+    return finetune(str(bare), tiny, out=out, steps=250, lr=0.3, seed=3, progress=records.append, **CPU), out, records
 
 
 def drawn(count: int, lengths: np.ndarray, size: int, **options: int) -> list[list[int]]:
@@ -91,10 +73,6 @@ def test_batches_are_of_similar_length():
     assert spread < 0.3 * usual
 
 
-def test_batches_of_a_set_smaller_than_one_batch_are_full():
-    assert [len(rows) for rows in drawn(3, np.array([3, 4, 5]), 8, seed=0)] == [8, 8, 8]
-
-
 @pytest.mark.nightly
 def test_it_learns_and_keeps_the_best_check(tuned):
     found, _, records = tuned
@@ -104,10 +82,6 @@ def test_it_learns_and_keeps_the_best_check(tuned):
     assert found.best_step == max(step for step, metric in checked.items() if metric == best)
     assert found.scores["validation"]["accuracy"] == best >= 0.8
     assert np.mean([r.loss for r in records[-50:]]) < np.mean([r.loss for r in records[:50]])
-
-
-def test_equal_checks_keep_the_later():
-    assert best_of([TrainStep(step, 300, 0.1, 0, 0.5, True) for step in (100, 200)]).step == 200
 
 
 def test_the_folder_opens_with_transformers_and_says_its_labels(tuned, tiny):
@@ -122,8 +96,7 @@ def test_the_folder_opens_with_transformers_and_says_its_labels(tuned, tiny):
 
 def test_embeddings_stay_and_blocks_and_head_move(tuned, bare):
     before, after = {f"bert.{name}": tensor for name, tensor in weights(bare).items()}, weights(tuned[1])
-    changed = differing(before, after) & after.keys()
-    assert changed == {name for name in after if "embeddings" not in name}
+    assert (differing(before, after) & after.keys()) == {name for name in after if "embeddings" not in name}
 
 
 def test_the_card_says_what_was_done(tuned):
@@ -155,10 +128,12 @@ def test_language_model_heads_stay_where_they_were(base, readout, tiny, tmp_path
 
 @pytest.mark.parametrize("readout", ["prompt"])
 def test_train_embeddings_and_train_head_are_asked_for(base, tiny, tmp_path):
-    more = {"readout": "prompt", "train_embeddings": True, "train_head": True}
-    found = finetune(str(base), tiny, out=tmp_path / "out", steps=5, **more, **CPU)
-    moved = differing(weights(base), weights(found.path))
-    assert {"bert.embeddings.word_embeddings.weight", "cls.predictions.bias"} <= moved
+    found = finetune(
+        str(base), tiny, out=tmp_path / "out", steps=5, readout="prompt", train_embeddings=True, train_head=True, **CPU
+    )
+    assert {"bert.embeddings.word_embeddings.weight", "cls.predictions.bias"} <= differing(
+        weights(base), weights(found.path)
+    )
 
 
 @pytest.mark.cases(3, 2)
@@ -211,8 +186,9 @@ def test_a_folder_with_content_is_kept_unless_told(bare, tiny, tmp_path):
 
 
 def test_a_full_disk_leaves_nothing(bare, tiny, tmp_path, monkeypatch):
-    full = OSError(errno.ENOSPC, "No space left on device")
-    monkeypatch.setattr("skillviz.atomic.os.replace", Mock(side_effect=full))
+    monkeypatch.setattr(
+        "skillviz.atomic.os.replace", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    )
     refuses(DiskFull, "no space", finetune, str(bare), tiny, out=tmp_path / "out", steps=1, **CPU)
     assert not any(tmp_path.iterdir())
 
@@ -291,8 +267,11 @@ def test_folders_of_a_multi_task_model_share_the_body_exactly(bare, tasks, tmp_p
 def test_each_step_draws_one_task_by_the_seed():
     def drawn(seed):
         seen = []
-        trainers = [SimpleNamespace(backward=lambda step, i=i: seen.append(i) or 0.0) for i in range(3)]
-        together = MultiTaskTrainer(trainers, seed, METRICS["accuracy"])
+        together = MultiTaskTrainer(
+            [SimpleNamespace(backward=lambda step, i=i: seen.append(i) or 0.0) for i in range(3)],
+            seed,
+            METRICS["accuracy"],
+        )
         for step in range(300):
             together.backward(step)
         return seen
@@ -318,8 +297,14 @@ def of_references(folder: Path, name: str) -> Task:
 
 @pytest.mark.parametrize(("family", "readout"), [("gpt2", "causal")])
 def test_perplexities_are_averaged_as_perplexities_and_the_lowest_is_kept(base, tmp_path):
-    both = [of_references(tmp_path, name) for name in ("one", "two")]
-    found = finetune_tasks(base, both, tmp_path / "m", readout="causal", steps=2, grid="quick")
+    found = finetune_tasks(
+        base,
+        [of_references(tmp_path, name) for name in ("one", "two")],
+        tmp_path / "m",
+        readout="causal",
+        steps=2,
+        grid="quick",
+    )
     record = told(tmp_path / "m" / "one")
     values = [found.scores[f"{name} validation"]["perplexity"] for name in ("one", "two")]
     mean = pytest.approx(np.sqrt(values[0] * values[1]))
@@ -427,14 +412,22 @@ def test_a_moved_owned_entry_stops_the_sequence(bare, tasks, regions, tmp_path, 
 
 
 def test_wrong_sequences_are_refused_at_once(bare, tasks, regions, tmp_path):
-    strange = Region({"x": np.array([0])}, {"x": (3,)})
-    mixed = [tasks[0], of_references(tmp_path / "words", "words")]
     for recipe, given, more, words in (
         ("continual", tasks, {"regions": regions[:1]}, "2 tasks and 1 regions"),
         ("continual", [tasks[0]] * 2, {}, "given twice"),
         ("multi-task", tasks[:1], {}, "several tasks"),
-        ("multi-task", mixed, {}, r"different scales \(one: accuracy, words: perplexity\)"),
-        ("continual", tasks, {"regions": [regions[0], strange], "steps": 1}, "another architecture"),
+        (
+            "multi-task",
+            [tasks[0], of_references(tmp_path / "words", "words")],
+            {},
+            r"different scales \(one: accuracy, words: perplexity\)",
+        ),
+        (
+            "continual",
+            tasks,
+            {"regions": [regions[0], Region({"x": np.array([0])}, {"x": (3,)})], "steps": 1},
+            "another architecture",
+        ),
     ):
         refuses(BadInput, words, finetune_tasks, bare, given, tmp_path / "s", recipe, **more)
     assert [path.name for path in tmp_path.iterdir()] == ["words"]
@@ -466,3 +459,197 @@ def test_several_tasks_on_cuda(bare, tasks, regions, tmp_path):
     finetune_tasks(bare, tasks, tmp_path / "m", steps=5, device="cuda")
     finetune_tasks(bare, tasks, tmp_path / "s", "continual", regions=regions, steps=5, device="cuda")
     assert told(tmp_path / "s" / "2" / "one")["stage"] == 2
+
+
+test_by_hand = by_hand(
+    *((f"steps by the paper's rule: {labels} labels, {k}-shot", steps, default_steps, labels, k)
+      for labels, k, steps in (
+        (2, 64, 2048), (3, 16, 768), (2, 4095, 131_040), (2, 4096, 16_384), (6, None, 2000))),
+    *((f"rate, batch and decay for {readout}", (rate, 8, 1e-4), attrgetter("lr", "batch_size", "weight_decay"),
+       TrainingConfig(readout=readout).settings())
+      for readout, rate in (("head", 1e-2), ("prompt", 5e-3), ("causal", 5e-3))),
+    ("batches of a set smaller than one are full", [8, 8, 8],
+     lambda: [len(rows) for rows in drawn(3, np.array([3, 4, 5]), 8, seed=0)]),
+    ("equal checks keep the later", 200,
+     lambda: best_of([TrainStep(step, 300, 0.1, 0, 0.5, True) for step in (100, 200)]).step),
+)  # fmt: skip
+test_a_recipe_that_cannot_run_is_refused = refused(
+    BadInput,
+    *((words, TrainingConfig(**wrong).settings) for wrong, words in (
+        ({"steps": 0}, "steps is 0"),
+        ({"batch_size": 0}, "batch size is 0"),
+        *(({"lr": rate}, f"rate is {rate}") for rate in (0.0, float("nan"), -1.0)),
+        ({"head": "dense"}, "known: own, linear"),
+        ({"keep": "first"}, "best, last"),
+    )),
+)  # fmt: skip
+
+
+Train = Callable[..., Finetuned]
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
+    """Return two tasks with two labels each."""
+    folder = tmp_path_factory.mktemp("tasks")
+    return [variant(folder, "one", 2, seed=1), variant(folder, "two", 2, seed=2)]
+
+
+@pytest.fixture
+def train(bare: Path, alike: list[Task], monkeypatch: pytest.MonkeyPatch) -> Train:
+    """Return a function that fine-tunes a case; frequent checks make the best step differ from the last."""
+    monkeypatch.setattr("skillviz.models.finetune.training_config.CHECK_EVERY", 2)
+    monkeypatch.setenv(ENVIRONMENT, "0")
+
+    return partial(trained, bare, alike)
+
+
+def stop(train: Train, case: dict[str, Any], out: Path, after: int = 7) -> None:
+    """Fine-tune a case until Ctrl-C, after this many reports."""
+    with pytest.raises(KeyboardInterrupt):
+        train(case, out, on_step=Mock(side_effect=[None] * (after - 1) + [KeyboardInterrupt]))
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the steps that are trained."""
+    steps, backward = list[int](), training.Trainer.backward
+    monkeypatch.setattr(training.Trainer, "backward", lambda self, step: (steps.append(step), backward(self, step))[1])
+    return steps
+
+
+@pytest.mark.cases(0, 2)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", first(CASES, ("adamw",).__contains__, ("multi-task", "lora").__contains__))
+def test_an_interrupted_training_gives_the_same_weights(train: Train, tmp_path: Path, name: str) -> None:
+    whole = train(CASES[name], tmp_path / "whole")
+    history = [(r.step, r.loss, r.metric, r.best) for r in whole.history]
+    total = 3 * STEPS if name == "grid" else len(history)
+    for after in (1, 5, total - 1, total):
+        out = tmp_path / f"cut-{after}"
+        stop(train, CASES[name], out, after)
+        assert not out.exists() and any(journal_of(out).iterdir())
+        stop(train, CASES[name], out, after + 3 if after + 3 < total else 2)  # and once more, later
+        done = train(CASES[name], out)
+        assert hashes(out) == hashes(tmp_path / "whole") and not journal_of(out).exists(), after
+        assert ([(r.step, r.loss, r.metric, r.best) for r in done.history], done.best_step) == (
+            history,
+            whole.best_step,
+        )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({}, marks=pytest.mark.slow, id="a bit"),
+        *(pytest.param(case, marks=pytest.mark.nightly) for case in ({"lr": 0.02}, {"seed": 1}, {"batch_size": 8})),
+    ],
+)
+def test_with_other_settings_or_a_changed_bit_training_starts_over(
+    train: Train, tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    stop(train, {}, tmp_path / "out")
+    (file,) = journal_of(tmp_path / "out").iterdir()
+    if not changed:
+        flip(file, -1000)
+    for name in ("out", "whole"):
+        train(changed, tmp_path / name)
+    assert hashes(tmp_path / "out") == hashes(tmp_path / "whole") and not journal_of(tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_state_that_is_not_put_back_exactly_gives_other_weights(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plant an error that the test of the weights must catch: one trained value is off by one unit."""
+    train({"recipe": "adamw"}, tmp_path / "whole")
+    stop(train, {"recipe": "adamw"}, tmp_path / "out")
+    restored = JournalEntry.restored
+
+    def spoiled(self: JournalEntry) -> TrainingState | None:
+        state = restored(self)
+        next(iter(state.optimizer.values()))["exp_avg"].view(-1)[0] += 1e-3
+        return state
+
+    monkeypatch.setattr(JournalEntry, "restored", spoiled)
+    train({"recipe": "adamw"}, tmp_path / "out")
+    assert hashes(tmp_path / "out") != hashes(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("threads", [1, 99])
+def test_the_steps_that_are_done_are_not_trained_again_also_on_another_number_of_threads_which_is_said(
+    train: Train, tmp_path: Path, taken: list[int], monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """Hours of training are not repeated because of a difference in rounding."""
+    stop(train, {}, tmp_path / "out")
+    monkeypatch.setattr("skillviz.models.finetune.run.describe", lambda device: f"cpu ({threads} threads)")
+    done, again = (train({}, tmp_path / name) for name in ("out", "again"))
+    assert taken[7:] == [*range(8, STEPS + 1), *range(1, STEPS + 1)]
+    said = [note for note in done.notes if "up to rounding" in note]
+    assert [note.startswith("Started on cpu (1 threads), torch") for note in said] == [True] * (threads == 99)
+    assert ["resumed on cpu (99 threads), torch" in note for note in said] == [True] * (threads == 99)
+    assert [note for note in again.notes if "resumed" in note] == []
+
+
+def test_a_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    state = TrainingState([{"step": 1}], 0.5, [torch.ones(2)], [torch.zeros(2)], {0: {"step": torch.tensor(3.0)}})
+    state.write(tmp_path / "1", "a")
+    again = TrainingState.read(tmp_path / "1", "a")
+    torch.testing.assert_close(asdict(again), asdict(state), rtol=0, atol=0)
+    assert not again.is_done
+    assert TrainingState.read(tmp_path / "1", "b") is None and TrainingState.read(tmp_path / "2", "a") is None
+
+
+def test_no_room_for_a_state_does_not_end_the_training(train: Train, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(TrainingState, "write", Mock(side_effect=DiskFull("no space")))
+    train({}, tmp_path / "out")
+    assert (tmp_path / "out" / "model.safetensors").is_file() and not journal_of(tmp_path / "out").exists()
+
+
+@pytest.mark.nightly
+def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, alike: list[Task], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = (
+        "import os, signal, sys; from skillviz.models.finetune import training; from skillviz.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
+        "backward = training.Trainer.backward\n"
+        "def interrupted(self, step):\n"
+        "    if step == 9: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return backward(self, step)\n"
+        "training.Trainer.backward = interrupted; sys.argv = ['skillviz', *sys.argv[1:]]; main()"
+    )
+    words = ["finetune", "--base", str(bare), "--task", str(alike[0].path), "--steps", "20", "--device", "cpu"]
+    said = subprocess.run(
+        [sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True, cwd=Path.cwd()
+    )
+    assert said.returncode == 130 and "Run the same command again" in said.stderr, said.stderr
+    state = TrainingState.read(journal_of(out) / "1.safetensors", Journal(journal_of(out)).stamp)
+    assert state is None, "it belongs to a request"
+    (file,) = journal_of(out).iterdir()
+    assert b'"step": 9' in file.read_bytes() or b'\\"step\\": 9' in file.read_bytes()
+
+
+@pytest.mark.nightly
+def test_a_killed_command_resumes(bare: Path, alike: list[Task], tmp_path: Path) -> None:
+    """Use kill -9 on the command; the same command again gives the weights of an uninterrupted one."""
+    words = [
+        sys.executable, "-m", "skillviz", "finetune", "--base", str(bare), "--task", str(alike[0].path),
+        "--steps", "60", "--lr", "0.01", "--device", "cpu", "--out",
+    ]  # fmt: skip
+    environment = {**os.environ, ENVIRONMENT: "0"}
+    out = tmp_path / "out"
+    code = (
+        "import os, signal, sys; from skillviz.models.finetune import training; from skillviz.cli import main\n"
+        "backward = training.Trainer.backward\n"
+        "def killed(self, step):\n"
+        "    if step == 40: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return backward(self, step)\n"
+        "training.Trainer.backward = killed; sys.argv = ['skillviz', *sys.argv[1:]]; main()"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, *words[3:], str(out)], env=environment, cwd=Path.cwd())
+    assert killed.returncode == -signal.SIGKILL and not out.exists() and journal_of(out).is_dir()
+    for folder in (out, tmp_path / "whole"):
+        subprocess.run([*words, str(folder)], env=environment, cwd=Path.cwd(), check=True, capture_output=True)
+    assert torch.equal(*(weights(folder)["classifier.weight"] for folder in (out, tmp_path / "whole")))
+    assert hashes(out) == hashes(tmp_path / "whole")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [], "nothing is left beside it"

@@ -1,7 +1,5 @@
 """Short fine-tunings of a tiny BERT with every recipe, for tests of interruption and resuming."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -49,8 +47,9 @@ def trained(
 
 def region_of(base: Path, task: Task, seed: int = 0, share: float = 0.2, readout: str = "head") -> Region:
     """Return a random region of the base, by the names of the readout's model."""
-    settings = TrainingConfig(readout=readout).settings()
-    shapes = open_trainable(str(base), task, settings, torch.device("cpu")).table.shapes
+    shapes = open_trainable(
+        str(base), task, TrainingConfig(readout=readout).settings(), torch.device("cpu")
+    ).table.shapes
     order = np.random.default_rng(seed).permutation(Region.full(shapes).size)
     return Region.from_flat(order[: int(share * len(order))], shapes)
 

@@ -1,7 +1,5 @@
 """Tests of experiments on a user's own tasks, bases and data: models, refusals, differences from the paper."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter
@@ -29,14 +27,12 @@ from skillviz.studies.paper.scales import SCALES, Scale, scale
 from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.step import name_of
-from tests.studies.tiny_studies import tiny_scale
+from tests.refused import refuses
+from tests.studies.tiny_study import tiny_scale
 from tests.tiers import first, in_the_night
 
 LABELS = {"cafe": ("bad", "good"), "bakery": ("Bad", "Good"), "hotel": ("bad", "good"), "place": ("hot", "wet")}
 TWO = ("mr", "subj")
-FILES = tuple(f"examples/tasks/{name}.yaml" for name in ("mr", "cr"))
-FEW = ("table1", "table8", "figure2", "figure3", "figure4", "figure5", "figure6", "sensitivity")
-"""Experiments that use one or two tasks by default."""
 
 
 @pytest.fixture
@@ -45,8 +41,9 @@ def data(tmp_path: Path) -> Path:
     fields = {"data": {"train": "a.csv", "test": "b.csv"}, "text": "text"}
     for name, labels in LABELS.items():
         (tmp_path / "data" / name).mkdir(parents=True)
-        values = {"name": f"{name}-verdict", "labels": list(labels), **fields}
-        (tmp_path / "data" / name / "task.yaml").write_text(yaml.safe_dump(values))
+        (tmp_path / "data" / name / "task.yaml").write_text(
+            yaml.safe_dump({"name": f"{name}-verdict", "labels": list(labels), **fields})
+        )
     return tmp_path / "data"
 
 
@@ -68,8 +65,11 @@ def tasks_of(study: StudySpec) -> set[str]:
 
 def shifts_of(study: StudySpec) -> list[tuple[str, str]]:
     """Return each task with the other tasks that its runs are scored on, without repeats, in order."""
-    pairs = [(name_of(spec.task), name_of(other)) for spec in study_plan(study).runs for other in spec.others]
-    return list(dict.fromkeys(pairs))
+    return list(
+        dict.fromkeys(
+            [(name_of(spec.task), name_of(other)) for spec in study_plan(study).runs for other in spec.others]
+        )
+    )
 
 
 def given(found: StudySpec) -> set[str]:
@@ -138,7 +138,9 @@ def test_what_is_asked_is_studied(
     assert read(study(data, name, **asked | own | ({"data": str(data)} if "data" in asked else {}))) == wanted
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize(
+    "name", ["table1", "table8", "figure2", "figure3", "figure4", "figure5", "figure6", "sensitivity"]
+)
 def test_no_task_that_was_named_is_dropped(name: str, data: Path) -> None:
     found = study(data, name, base="org/mine", tasks=(",".join(files(data, "cafe", "bakery", "place")),))
     assert tasks_of(found) == {"cafe-verdict", "bakery-verdict", "place-verdict"}
@@ -183,8 +185,7 @@ def test_other_data_that_no_task_can_be_scored_on_are_refused(
 ) -> None:
     tasks, also = (tuple(str(data / one / "task.yaml") if one in LABELS else one for one in of) for of in (tasks, also))
     for name in names:
-        with pytest.raises(BadInput, match=words.replace("{name}", name)):
-            study(data, name, tasks=tasks, also=also)
+        refuses(BadInput, words.replace("{name}", name), study, data, name, tasks=tasks, also=also)
 
 
 @pytest.mark.parametrize("at", SCALES)
@@ -205,8 +206,7 @@ def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch
 def test_a_whole_folder_without_other_data_is_refused(data: Path) -> None:
     for name in ("cafe", "hotel"):
         (data / name / "task.yaml").unlink()
-    with pytest.raises(BadInput, match="none are known for bakery-verdict"):
-        study(data, "figure7", base="org/mine", data=str(data))
+    refuses(BadInput, "none are known for bakery-verdict", study, data, "figure7", base="org/mine", data=str(data))
 
 
 def test_task_files_of_a_folder(data: Path) -> None:
@@ -215,14 +215,12 @@ def test_task_files_of_a_folder(data: Path) -> None:
     found = folder_tasks(data)
     assert (found["cafe"], found["place"]) == (str(data / "cafe" / "task.yaml"), str(data / "place" / "mine.yml"))
     (data / "cafe" / "task.yaml").rename(data / "cafe" / "more.yaml")
-    with pytest.raises(BadInput, match="several YAML files; call the one that describes the task task.yaml"):
-        folder_tasks(data)
+    refuses(BadInput, "several YAML files; call the one that describes the task task.yaml", folder_tasks, data)
 
 
 def test_a_task_file_that_cannot_be_read_is_named_with_its_folder(data: Path) -> None:
     (data / "cafe" / "task.yaml").write_text("name: cafe")
-    with pytest.raises(BadInput, match=r"data/cafe/task\.yaml: .* has no 'data'"):
-        study(data, data=str(data))
+    refuses(BadInput, r"data/cafe/task\.yaml: .* has no 'data'", study, data, data=str(data))
 
 
 def test_a_path_may_hold_spaces_and_commas(data: Path) -> None:
@@ -242,8 +240,7 @@ def test_a_study_file_is_taken_up_again_and_never_overwritten(name: str, tmp_pat
     refusal = r"changed by hand.* study run .*study\.yaml`, or rename or delete it first"
     for text in (yaml.safe_dump({**content, "defaults": {"k_shot": 16}}), "["):
         path.write_text(text)
-        with pytest.raises(BadInput, match=refusal):
-            study(tmp_path, name)
+        refuses(BadInput, refusal, study, tmp_path, name)
         assert path.read_text() == text
     path.unlink()
     write_study(study(tmp_path, name), store)
@@ -265,7 +262,7 @@ def test_what_an_experiment_builds_is_as_requested(name: str, scale: str) -> Non
     "own",
     [
         {"base": "models/mine", "tasks": TWO, "seeds": 2},
-        {"base": "models/mine", "tasks": FILES},
+        {"base": "models/mine", "tasks": ("examples/tasks/mr.yaml", "examples/tasks/cr.yaml")},
         {"readout": "prompt", "tasks": TWO},
         {"tasks": TWO[:1], "finetuned": "models/tuned"},
         {"tasks": TWO[:1], "also": ("cr",)},
@@ -315,8 +312,7 @@ def test_it_may_be_asked_of_several_samples_of_the_training_data(name: str, tmp_
     ({"k_shot": 8, "finetuned": "org/m", "tasks": ("mr",)}, "one training set"),
 ])  # fmt: skip
 def test_samples_that_cannot_be_drawn_are_refused(tmp_path: Path, asked: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(BadInput, match=sentence):
-        study(tmp_path, "table2", **{"samples": 3, **asked})
+    refuses(BadInput, sentence, study, tmp_path, "table2", **{"samples": 3, **asked})
 
 
 def test_common_fields_may_stand_once_as_defaults() -> None:
@@ -348,7 +344,6 @@ def test_a_study_whose_folder_of_tasks_is_gone_says_so(data: Path, tmp_path: Pat
 
 
 STORED = sorted(Path("cached_runs/studies").glob("*/study.yaml"))
-FALSE_ELSEWHERE = ("10.6 million", "examples/", "the stored pair")
 
 
 def here(name: str, at: Scale) -> dict[str, str]:
@@ -386,12 +381,14 @@ def test_nothing_of_the_scale_is_said_of_other_models_and_tasks(name: str, tmp_p
         own = replace(own, seeds=2)
     rows = here(name, own)
     assert rows["Model"] == "org/mine" and rows["Data"].startswith("cafe and bakery")
-    assert not [words for words in FALSE_ELSEWHERE if words in " ".join(rows.values())]
+    assert not re.search(r"10\.6 million|examples/|the stored pair", " ".join(rows.values()))
 
 
 SMALL = scale("small")
 TRAINED = "plain SGD, 5,000 steps of 16 examples at the rate 0.04"
-OTHERWISE = [
+
+
+@pytest.mark.parametrize(("name", "chosen", "aspect", "words"), [
     ("table2", {"readout": "head"}, "Readout", "classification head.*"),
     ("table4", {}, "Fine-tuning", ".*on one task after the other.*"),
     ("table4", {}, "Localizer", ".*; 1 mask seed"),
@@ -400,10 +397,7 @@ OTHERWISE = [
     ("table8", {"tasks": ("subj",)}, "Tasks", "subj"),
     ("table1", {"base": "org/mine"}, "Training of few parameters",
      r"(?!.*validation).*BitFit at 0\.2 and LoRA \(rank 8\) at 0\.001; 3,000 steps.*"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "chosen", "aspect", "words"), OTHERWISE)
+])  # fmt: skip
 def test_what_an_experiment_does_otherwise_than_its_scale_is_told(
     name: str, chosen: dict[str, Any], aspect: str, words: str
 ) -> None:
@@ -458,9 +452,12 @@ def test_a_study_with_other_entries_says_only_that() -> None:
 )  # fmt: skip
 def test_a_study_that_was_wrongly_edited_is_refused_in_a_sentence(wrong: dict[str, Any]) -> None:
     content = requested("figure6", "small").model_dump()
-    study = StudySpec(**{**content, "runs": [{**run, **wrong} for run in content["runs"]]})
-    with pytest.raises(BadInput, match="entry 1 of runs"):
-        setting_differences(study)
+    refuses(
+        BadInput,
+        "entry 1 of runs",
+        setting_differences,
+        StudySpec(**{**content, "runs": [{**run, **wrong} for run in content["runs"]]}),
+    )
 
 
 def test_a_scale_of_ones_own(tmp_path: Path) -> None:
