@@ -52,13 +52,19 @@ BUDGETS = {
     "first-order, 2,048 examples": ("first-order", {"examples": 2048}),
 }
 """The same searches with other numbers of gradient examples; `stagewise` below takes 1,600, `first-order` 512."""
-ELSEWHERE = "stagewise on outputs, other texts"
+ELSEWHERE, SEEDS = "stagewise on outputs, other texts", "signal over noise between seeds"
 TEXTS = {"clinc-domains-sgd": "mr", "subj-stories": "mr", "mr-sgd": "subj", "mr-adamw": "subj"}
 """The tasks whose training texts stand in for a pair's own; the examples have no other task of two texts."""
+OF_PAIR = {
+    ELSEWHERE: {pair: {"texts": f"examples/tasks/{task}.yaml"} for pair, task in TEXTS.items()},
+    SEEDS: {"mr-sgd": {"other_models": "models/examples/mr-sgd-1,models/examples/mr-sgd-2"}},
+}
+"""Further options of methods that are not for every pair. `examples build --only mr-sgd-1` makes such a model."""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     REFERENCE: ("movement", {}),
     "top movement, equal shares": ("movement", {"per": "tensor"}),
     "relative to the weight": ("tall-mask", {}),
+    SEEDS: ("movement", {}),
     "stagewise on outputs": ("stagewise", {**SHORT, "match": "outputs"}),
     ELSEWHERE: ("stagewise", {**SHORT, "match": "outputs"}),
     "stagewise": ("stagewise", SHORT),
@@ -90,8 +96,7 @@ def session_of(pair: str) -> Session:
 def spec_of(size: str, pair: str, method: str) -> RunSpec:
     """Return the run of a cell; 160 validation examples fit and choose its gains, 600 test examples judge."""
     localizer, options = METHODS[method]
-    if method == ELSEWHERE:
-        options = {**options, "texts": f"examples/tasks/{TEXTS[pair]}.yaml"}
+    options = {**options, **OF_PAIR.get(method, {}).get(pair, {})}
     return example_spec(pair, localizer, options, size, gain=FIT, max_validation=160, max_test=600)
 
 
@@ -197,7 +202,7 @@ def cells(size: str | None, pair: str | None, method: str | None) -> Cells:
     """Yield the cells of these values: the smaller size first, then development, then the cheaper methods."""
     for one, role, name in product(SIZES, (DEVELOPMENT, TEST), METHODS):
         for models in role:
-            if name == ELSEWHERE and models not in TEXTS:
+            if models not in OF_PAIR.get(name, (models,)):
                 continue
             if size in (None, one) and pair in (None, models) and method in (None, name):
                 yield dict(zip(KEY, (one, models, name), strict=True)), partial(measured, one, models, name)

@@ -22,7 +22,7 @@ from skillviz.analysis.seeds import (
 from skillviz.analysis.tables import OVER, check
 from skillviz.core.agreement import mcnemar
 from skillviz.core.intervals import paired_differences
-from skillviz.core.localizers.table import has_outcome_size
+from skillviz.core.localizers.table import LOCALIZERS, has_outcome_size
 from skillviz.core.metrics import METRICS, metric_names
 from skillviz.models.finetune.recipes import FEW, MULTI_TASK, RECIPES
 
@@ -39,8 +39,9 @@ def paired(
     """One row per pair of methods (a, b) on one task, at equal size if both have a region, and metric: a - b.
 
     If a's size is an outcome, a is compared with the next larger region of b; if b's is, b is compared with the next
-    smaller region of a, so that a does not gain from a larger region. If one side has no stored predictions at that
-    size, both sides' own intervals are joined, and the difference is not paired.
+    smaller region of a, so that a does not gain from a larger region. A region of b whose rest is zero (lottery) is
+    larger by nature: there a is compared with the one of b that scores best on the test set, in b's favor. If one side
+    has no stored predictions at that size, both sides' own intervals are joined, and the difference is not paired.
     """
     tested = [one for one in observations if one.split == TEST]
     drawn = resampled or resampled_tests(tested)
@@ -119,6 +120,9 @@ def _of_size(a: Side, rivals: Sequence[Side]) -> Sequence[Side]:
     if not np.isfinite(a[0].size) or not np.isfinite(rivals[0][0].size):
         stored = [b for b in rivals if b[0].answers is not None]
         return (stored if np.isfinite(rivals[0][0].size) else stored[:1]) or rivals[:1]
+    if _is_alone(rivals[0]) and not _is_alone(a):
+        metric = METRICS[a[0].note.metric]
+        return [max(rivals, key=lambda b: metric.sign * mean_of(one.values[metric.name] for one in b))]
     equal = [b for b in rivals if abs(_size(b) - _size(a)) < 0.5]
     if equal:
         return equal[:1]
@@ -134,6 +138,12 @@ def _size(side: Side) -> float:
 
 def _is_outcome(side: Side) -> bool:
     return has_outcome_size(side[0].localizer)
+
+
+def _is_alone(side: Side) -> bool:
+    """True if everything outside the region is zero."""
+    row = LOCALIZERS.get(side[0].localizer)
+    return row is not None and row.rest == "zero"
 
 
 def _comparable(a: Observation, b: Observation) -> bool:

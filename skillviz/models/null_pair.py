@@ -29,6 +29,7 @@ def null_pair(pair: ModelPair, kind: str, draw: int) -> ModelPair:
         raise BadInput(f"'{kind}' is not a null; known: {', '.join(NULLS)}.")
     if pair.rest != "base" or pair.rescaled:
         raise BadInput("a control has no null: its movement is not that of fine-tuning.")
+    pair = replace(pair, null=(kind, draw))
     if isinstance(pair, LeanPair):
         return replace(pair, finetuned=NullVector(pair.base, pair.finetuned, kind, draw, pair.flat.dtype))
     tau = pair.finetuned.float() - pair.base.float()
@@ -139,20 +140,23 @@ class SignedVector(ComputedVector):
         return torch.where(self.index[places] == entries, self.values[places], self.other.at(number, local))
 
 
-def summed_movements(pair: ModelPair, base: str, others: Sequence[str]) -> tuple[Tensor, str]:
-    """Return the sum of the other models' fine-tuned minus base values, float32 [d], and a sentence that names them.
+def summed_movements(pair: ModelPair, base: str, others: Sequence[str], what: str) -> tuple[Tensor, str]:
+    """Return sums over other models of their fine-tuned minus base values, and a sentence that names the models.
 
-    `base` is the pair's base as given by the user. Besides the pair, only one model is in memory at a time. Raises
-    PairMismatch for a model of another architecture and for the pair's own fine-tuned model, and the errors of
-    `load_pair`.
+    `what` the others are of: with "tasks", float32 [1, d], with "seeds" [2, d], the second the sum of squares. Models
+    of other seeds have the pair's null movement, if it has one, as the same search is made on them. `base` is the
+    pair's base as given by the user. Besides the pair, only one model is in memory at a time. Raises PairMismatch for a
+    model of another architecture and for the pair's own fine-tuned model, and the errors of `load_pair`.
     """
-    total, names = torch.zeros(pair.d), []
+    of_seeds = what == "seeds"
+    total, names = torch.zeros(1 + of_seeds, pair.d), []
     for name in others:
         other = load_pair(base, name, device="cpu")
         if other.table.shapes != pair.table.shapes:
             raise PairMismatch(f"'{name}' has other graftable parameters than this pair; name models of the same base.")
         if other.finetuned_info.fingerprint == pair.finetuned_info.fingerprint:
-            raise PairMismatch(f"'{name}' is the fine-tuned model itself; name models of other tasks.")
-        total += other.movement.whole()
+            raise PairMismatch(f"'{name}' is the fine-tuned model itself; name models of other {what}.")
+        moved = (null_pair(other, *pair.null) if of_seeds and pair.null else other).movement.whole()
+        total += torch.stack([moved, moved.square()][: len(total)])
         names.append(f"{other.finetuned_info.id} ({other.finetuned_info.fingerprint[:12]})")
-    return total.to(pair.device), f"The other tasks' vectors are of {', '.join(names)}."
+    return total.to(pair.device), f"The other {what}' vectors are of {', '.join(names)}."

@@ -90,7 +90,7 @@ class ModelPair:
     state grafted has base + movement * d / size inside the region; with a `gain` other than 1 it has base + gain *
     movement; `gain` may be one factor by module kind. `added_rows` are the numbers of the vocabulary rows of tokens
     that fine-tuning added; they are the fine-tuned model's in every state. `usual_length` is the longest input in
-    tokens of a task that states none.
+    tokens of a task that states none. `null` is the kind and draw of a null movement (models/null_pair.py).
     """
 
     problem_type: ClassVar[type[Problem]] = Problem
@@ -112,6 +112,7 @@ class ModelPair:
     gain: Gain = 1.0
     added_rows: tuple[int, ...] = ()
     usual_length: int = USUAL_LENGTH
+    null: tuple[str, int] | None = None
 
     def __repr__(self) -> str:
         ends = f"{self.base_info.id} → {self.finetuned_info.id}"

@@ -20,8 +20,10 @@ from skillviz.core.localizers.table import (
     EXPRESSION,
     LEAN_CANDIDATES,
     LOCALIZERS,
+    MODEL,
     OUTPUTS,
     Localizer,
+    MovementOptions,
     localizer,
     makes_graft,
     matches_outputs,
@@ -231,6 +233,11 @@ def refused_options(options: Any, task: Task, is_lean: bool) -> BadInput | None:
             f"the option texts needs match={OUTPUTS}, as labels of those texts are not used, and a task with classes; "
             f"leave it out, or add match={OUTPUTS}."
         )
+    if isinstance(options, MovementOptions) and options.other_models:
+        if is_lean:
+            return BadInput("in lean mode movement is compared within one model; leave other_models out, or lean mode.")
+        if options.per != MODEL:
+            return BadInput(f"other_models compares parameters of the whole model; leave it out, or per={options.per}.")
     if is_lean and getattr(options, "is_averaged", False):
         return BadInput(
             "in lean mode first-order takes one gradient at the base; leave points and weigh out, or lean mode."

@@ -97,7 +97,7 @@ def problem_of(plan: RunPlan, pair: ModelPair, data: Mapping[str, Encoded]) -> t
     """Return the problem for the plan's search, its options with named models loaded, and notes."""
     spec, options, notes = plan.spec, plan.options, list[str]()
     if others := other_models_of(options):
-        movement, *notes = summed_movements(pair, expanded(spec.base, "base"), others)
+        movement, *notes = summed_movements(pair, expanded(spec.base, "base"), others, options.others)
         options = replace(options, other_movement=movement)
     outside = None
     if plan.outside is not None:  # the plan's region was made from headers

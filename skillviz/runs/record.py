@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillviz import json_text
-from skillviz.core.metrics import WITHOUT_INTERVAL, has_predictions
+from skillviz.core.metrics import has_predictions
 from skillviz.core.nulls import SHUFFLED
 from skillviz.errors import CorruptRun, OtherVersion
 from skillviz.layout import LAYOUT, refuse_another
@@ -96,14 +96,6 @@ class Estimate(Frozen):
     def columns(self) -> dict[str, float | None]:
         """Return the estimate as the columns of a table: value, debiased, low, high."""
         return {"value": self.value, "debiased": self.debiased, "low": self.low, "high": self.high}
-
-
-def _without_dropped_ends(metrics: dict[str, Estimate]) -> dict[str, Estimate]:
-    """The estimates by metric; shipped runs store ends of the equal-mass ECE, which are not read."""
-    return {name: Estimate(value=one.value) if name in WITHOUT_INTERVAL else one for name, one in metrics.items()}
-
-
-Metrics = Annotated[dict[str, Estimate], AfterValidator(_without_dropped_ends)]
 
 
 class Failure(Frozen):
@@ -210,7 +202,7 @@ class Scores(Frozen):
     """
 
     n: int
-    states: dict[str, Metrics]
+    states: dict[str, dict[str, Estimate]]
     differences: dict[str, Estimate] = Field(default_factory=dict)
     scaled_differences: dict[str, Estimate] = Field(default_factory=dict)
     agreement: Estimate | None = None
@@ -242,7 +234,7 @@ class NullNote(Frozen):
     kind: str
     draws: int
     sizes: tuple[int, ...]
-    states: dict[str, Metrics]
+    states: dict[str, dict[str, Estimate]]
     beyond: dict[str, dict[str, Estimate]]
     true_signs: float | None = None
     gain: float | None = 1.0

@@ -14,18 +14,16 @@ import pandas as pd
 from safetensors import SafetensorError
 from safetensors.numpy import load, load_file
 
-from skillviz.core.metrics import WITHOUT_INTERVAL
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, CorruptRun
 from skillviz.regular_file import reading
 from skillviz.runs import packed, tables
-from skillviz.runs.packed import RECORD
+from skillviz.runs.packed import RECORD, REGION
 from skillviz.runs.record import RunRecord, content_of, record_of
 from skillviz.runs.spec import RunSpec
 
 CHECKSUM = "sha256"  # the field of run.json with the hash of all other fields
-REGION = "region.safetensors"
 RANKING = "ranking.safetensors"
 
 
@@ -295,9 +293,6 @@ class Run:
         try:
             file = packed.file_of(self.path, table.file)
             frame = pd.read_parquet(io.BytesIO(file) if isinstance(file, bytes) else file)
-            frame = tables.check(frame, name, self.labels if table.logits else ())
+            return tables.check(frame, name, self.labels if table.logits else ())
         except (OSError, ValueError, KeyError) as error:
             raise CorruptRun(f"{table.file} of {self.id} cannot be read ({error}).") from error
-        if {"metric", "low"} <= set(frame):  # shipped runs store ends of the equal-mass ECE, which are not read
-            frame.loc[frame["metric"].isin(WITHOUT_INTERVAL), ["debiased", "low", "high"]] = np.nan
-        return frame

@@ -79,7 +79,7 @@ class Snapshot:
     def digest(self) -> str:
         """Return a hash of the tables' inputs, which changes with any of them."""
         lines = [f"{key} {finished.stamp}" for key, finished in self.finished.items()]
-        lines += [f"tables {TABLES_VERSION}"] if TABLES_VERSION > 1 else []  # absent from the first stored tables
+        lines.append(f"tables {TABLES_VERSION}")
         return sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
     def devices(self) -> str | None:

@@ -156,6 +156,10 @@ RIVALS = [
     seen("graft_movement", localizer="movement", size=size, requested_size=str(size), right=right)
     for size, right in ((10.0, "0000000000"), (100.0, "1111100000"), (300.0, "1111111111"))
 ]
+KEPT_ALONE = [
+    seen("graft_lottery", localizer="lottery", size=size, requested_size=str(size), right=right)
+    for size, right in ((300.0, "0000000000"), (500.0, "1111110000"), (900.0, "1111000000"))
+]
 # A graft that is 0.1 better on each of two very different models is clearly better.
 BETTER = [seen(**GRAFT, model=m, right=text * 20) for m, text in (("m0", "1" * 9 + "0"), ("m1", "1" * 3 + "0" * 7))]
 TUNED = [seen("ft", model=m, right=text * 20) for m, text in (("m0", "1" * 8 + "00"), ("m1", "11" + "0" * 8))]
@@ -186,6 +190,10 @@ ROWS: dict[str, tuple[Callable[[], pd.Series], dict[str, Any]]] = {
     "a region whose size is an outcome meets the next larger rival": (
         lambda: difference([seen(localizer="learned", size=50.0, right=RIGHT), *RIVALS], b="graft_movement"),
         {"value": pytest.approx(0.8 - 0.5), "size": 50},
+    ),
+    "a region whose rest is zero is met at the size that scores best": (
+        lambda: difference([seen(**GRAFT, right=RIGHT), *KEPT_ALONE], b="graft_lottery"),
+        {"value": pytest.approx(0.8 - 0.6), "size": 100, "localizer": "stagewise"},
     ),
     "without predictions and ends a difference has no interval": (
         lambda: difference([*of_seeds(0.8, 0.82, 0.78), seen("graft_movement", **MOVEMENT)], b="graft_movement"),

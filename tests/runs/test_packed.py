@@ -17,7 +17,7 @@ import pytest
 from skillviz.errors import CorruptRun, StoreError
 from skillviz.runs import packed, tables
 from skillviz.runs.doctor import findings
-from skillviz.runs.packed import FILE, RECORD, STUDIES, bytes_of, write_pack
+from skillviz.runs.packed import FILE, RECORD, REGION, STUDIES, bytes_of, write_pack
 from skillviz.runs.run import Run, _kept, with_checksum
 from skillviz.runs.store import Library, Store
 from tests.fake_run import fake_run
@@ -203,3 +203,26 @@ def test_a_list_of_300_packed_runs_takes_no_longer_than_one_of_folders(folders: 
         return min(took)
 
     assert seconds(studied) < 1.2 * seconds(copies)
+
+
+@pytest.mark.parametrize("size", [0, 3, 4, 4097])
+def test_differences_of_words_give_any_bytes_back(size: int) -> None:
+    given = np.random.default_rng(size).bytes(size)
+    assert packed.decoded(packed.coded(given), size) == given
+    with pytest.raises(ValueError, match="reshape"):
+        packed.decoded(packed.coded(given) + b"!", size)
+
+
+def test_a_large_region_is_stored_as_differences_and_read_as_it_was(
+    folders: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, pack = folders.list()[0], tmp_path / FILE
+    before = contents(run)
+    for limit, is_coded in ((2**40, False), (run.record.files[REGION].size, True)):
+        monkeypatch.setattr(packed, "LARGE", limit)
+        write_pack(pack, before)
+        rows = {row["file"]: row for row in pq.read_table(pack).to_pylist()}
+        assert (rows[REGION]["content"] != before[run.id][REGION]()) is is_coded
+        assert {name: bytes_of(pack / run.id, name) for name in rows} == {
+            n: make() for n, make in before[run.id].items()
+        }

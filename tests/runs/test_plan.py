@@ -24,7 +24,7 @@ from skillviz.core.region import Region
 from skillviz.core.region_expression import region_of as region_in
 from skillviz.errors import BadInput, CorruptFile, PairMismatch, RunNotFound, SkillvizError
 from skillviz.jobs import control
-from skillviz.models.null_pair import summed_movements
+from skillviz.models.null_pair import null_pair, summed_movements
 from skillviz.models.pair import load_pair
 from skillviz.runs.checkpoint import CHECKPOINT
 from skillviz.runs.plan import in_full, named_region, options_of, refused_graphs, resolved_expression
@@ -288,11 +288,25 @@ def others(world: Path, tmp_path: Path) -> list[str]:
 
 def test_the_sum_is_that_of_each_model_less_the_base(world: Path, others: list[str]) -> None:
     pair = load_pair(world / "base", world / "finetuned", device="cpu")
-    total, sentence = summed_movements(pair, str(world / "base"), others)
-    wanted = sum(load_pair(world / "base", other, device="cpu").finetuned - pair.base for other in others)
-    torch.testing.assert_close(total, wanted)
-    assert not torch.allclose(total, wanted + pair.finetuned - pair.base)
-    assert "a (" in sentence and "b (" in sentence
+    each = torch.stack([load_pair(world / "base", other, device="cpu").finetuned - pair.base for other in others])
+    for what, wanted in (("tasks", [each.sum(0)]), ("seeds", [each.sum(0), each.square().sum(0)])):
+        total, sentence = summed_movements(pair, str(world / "base"), others, what)
+        torch.testing.assert_close(total, torch.stack(wanted))
+        assert f"other {what}' vectors are of a (" in sentence and "b (" in sentence
+
+
+def test_movements_of_other_seeds_are_shuffled_like_the_pair_s_own(world: Path, others: list[str]) -> None:
+    """Each entry of a null keeps its own movement together with the other seeds' movements of the same entry."""
+    base, pair = str(world / "base"), load_pair(world / "base", world / "finetuned", device="cpu")
+    moved = null_pair(pair, "shuffled", 0)
+    (own, _), (null, _) = (summed_movements(one, base, others, "seeds") for one in (pair, moved))
+    together = [torch.stack([one.movement.whole(), sums[0]]) for one, sums in ((pair, own), (moved, null))]
+    for start, parameter in zip(pair.table.offsets.tolist(), pair.table.parameters, strict=False):
+        before, after = (part[:, start : start + parameter.size].T.tolist() for part in together)
+        torch.testing.assert_close(torch.tensor(sorted(after)), torch.tensor(sorted(before)))
+    assert not torch.equal(*together)
+    tasks = [summed_movements(one, base, others, "tasks")[0] for one in (pair, moved)]
+    assert torch.equal(*tasks), "vectors of other tasks are as they are"
 
 
 @pytest.mark.nightly
@@ -302,7 +316,7 @@ def test_a_run_takes_other_models_and_says_so(world: Path, store: Store, others:
         for options in ({"other_models": others[:1]}, {})
     )
     pair = load_pair(world / "base", world / "finetuned", device="cpu")
-    theirs, _ = summed_movements(pair, str(world / "base"), others[:1])
+    (theirs,), _ = summed_movements(pair, str(world / "base"), others[:1], "tasks")
     moved = (pair.finetuned - pair.base).abs()
     ratio = torch.where(moved == 0, 0.0, moved / theirs.abs())
     assert set(run.region().flat().tolist()) == set(ratio.topk(run.record.size).indices.tolist())
@@ -310,10 +324,24 @@ def test_a_run_takes_other_models_and_says_so(world: Path, store: Store, others:
     assert ["other tasks' vectors are of a (" in "".join(one.record.notes) for one in (run, alone)] == [True, False]
 
 
+@pytest.mark.parametrize(("more", "says"), [({"lean": True}, "or lean mode"), ({"per": "tensor"}, "or per=tensor")])
+def test_other_seeds_are_compared_within_the_whole_model_in_memory(
+    world: Path, store: Store, others: list[str], more: dict[str, Any], says: str
+) -> None:
+    options = {"other_models": others, **({} if "lean" in more else more)}
+    with pytest.raises(BadInput, match=f"leave (it|other_models) out, {says}"):
+        produce(spec_of(world, options=options, lean="lean" in more), store)
+    assert not store.list()
+    assert "other seeds' vectors" in "".join(
+        produce(spec_of(world, options={"other_models": others}), store).record.notes
+    )
+
+
 def test_what_is_no_other_model_of_the_base_is_one_sentence(world: Path, tmp_path: Path, store: Store) -> None:
     pair, strange = load_pair(world / "base", world / "finetuned", device="cpu"), tiny_pair(tmp_path, "gpt2", "head")[1]
-    with pytest.raises(PairMismatch, match="is the fine-tuned model itself; name models of other tasks"):
-        summed_movements(pair, str(world / "base"), [str(world / "finetuned")])
+    for what in ("tasks", "seeds"):
+        with pytest.raises(PairMismatch, match=f"is the fine-tuned model itself; name models of other {what}"):
+            summed_movements(pair, str(world / "base"), [str(world / "finetuned")], what)
     for other, error in ((str(strange), SkillvizError), (str(tmp_path / "none"), SkillvizError), (3.5, BadInput)):
         refuses(error, None, produce, spec_of(world, localizer="tall-mask", options={"other_models": other}), store)
     assert not store.list(), "refused before there is a folder"

@@ -51,13 +51,32 @@ def only_step(size: int, loss: float, order: Tensor) -> LocalizerStep:
 def movement(problem: Problem, size: int, seed: int, options: MovementOptions) -> Tensor:
     """The entries that moved most: the largest |fine-tuned - base| (paper, Fig. 2).
 
-    Exactly `size`: entries that did not move are last.
+    Exactly `size`: entries that did not move are last. With models of other seeds, see `signal_over_noise`.
     """
     inside = allowed(problem, options.within, size)
     if options.per == TENSOR:
         return equal_shares(problem, size, options.within)
+    if options.other_movement is not None:
+        entries = torch.arange(problem.d, device=problem.device) if inside is None else inside
+        total, squares = options.other_movement.to(problem.device)[:, entries]
+        score = signal_over_noise(problem.tau[entries], total, squares, 1 + len(options.other_models.split(",")))
+        return entries[top_of_two(moved_first(score, problem.tau[entries]), problem.tau[entries].abs(), size)]
     entries, tau = problem.largest_movers(size) if inside is None else (inside, problem.movement_at(inside))
     return entries[top(tau.abs(), size)]
+
+
+def signal_over_noise(tau: Tensor, total: Tensor, squares: Tensor, models: int) -> Tensor:
+    """Return the mean movement over models of several seeds, in the direction of `tau`, over its noise: float32 [n].
+
+    `total` and `squares` [n] are the sums of the other models' movements and of their squares. The noise is the
+    standard deviation over models plus its median over entries, as in SAM (Tusher et al. 2001): by few seeds alone,
+    entries whose spread is small by chance would come first.
+    """
+    mean = (tau + total) / models
+    spread = ((tau.square() + squares) / models - mean.square()).clamp_(min=0).sqrt_()
+    moved = spread[tau != 0]
+    usual = moved.median() if len(moved) else spread.new_zeros(())
+    return mean * tau.sign() / (spread + usual).clamp_(min=torch.finfo(spread.dtype).tiny)
 
 
 def equal_shares(problem: Problem, size: int, within: str) -> Tensor:
@@ -179,7 +198,7 @@ def tall_mask(problem: Problem, size: int, seed: int, options: ThresholdOptions)
     exactly `size` entries. Ties (a right side of zero) go to the larger movement.
     """
     distance = problem.tau.abs()
-    others = problem.base.float() if options.other_movement is None else options.other_movement.to(distance.device)
+    others = problem.base.float() if options.other_movement is None else options.other_movement[0].to(distance.device)
     ratio = (distance / others.abs()).masked_fill_(distance == 0, 0.0)  # 0 / 0 is no movement
     return top_of_two(ratio, distance, size)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from skillviz.core.architectures import KINDS
 from skillviz.core.region_expression import Stored, canonical, parsed
@@ -120,6 +120,9 @@ def _words(value: object) -> list[str]:
         raise ValueError(value)
     items = value if isinstance(value, list | tuple) else str(value).split(",")
     return [word for item in items if (word := str(item).strip())]
+
+
+_MODELS: dict[str, Any] = {"parse": models_text, "expects": "names of models with commas", "names_files": True}
 
 
 def _count(value: Any) -> int:
@@ -359,13 +362,22 @@ class MovementOptions:
     """`within` `biases`: the largest movers among the biases (paper, Fig. 4a).
 
     `per` `tensor`: each tensor gives an equal share of its entries, as in layerwise pruning (Blalock et al. 2020).
+    `other_models`: models of the same task and base by other seeds; the sum of their movements and of the squares,
+    [2, d], are then in `other_movement`.
     """
+
+    others: ClassVar[str] = "seeds"
 
     within: str = _within()
     per: str = option(
         MODEL, "Compare within", "The whole model, or each tensor, so that all tensors give an equal share of their "
         "parameters.", choices=(MODEL, TENSOR),
     )  # fmt: skip
+    other_models: str = option(
+        "", "Models of other seeds", "The same task fine-tuned with other seeds, with commas: parameters are then "
+        "compared by the movement that all seeds share, relative to its spread.", **_MODELS,
+    )  # fmt: skip
+    other_movement: Tensor | None = filled(None, "name models: other_models=FOLDER,FOLDER")
 
 
 @dataclass(frozen=True)
@@ -417,12 +429,14 @@ class MatchedOptions:
 
 @dataclass(frozen=True)
 class ThresholdOptions:
-    """`other_models`: fine-tuned models of the same base, whose summed movements [d] are then in `other_movement`."""
+    """`other_models`: models of other tasks, of the same base, whose summed movements, [1, d], are then in
+    `other_movement`."""
+
+    others: ClassVar[str] = "tasks"
 
     other_models: str = option(
         "", "Models of other tasks", "Other fine-tuned models of the same base, with commas; without any, the base's "
-        "values stand for their movements.", parse=models_text, expects="names of models with commas",
-        names_files=True,
+        "values stand for their movements.", **_MODELS,
     )  # fmt: skip
     other_movement: Tensor | None = filled(None, "name models: other_models=FOLDER,FOLDER")
 
@@ -541,6 +555,10 @@ def _nested_cost(o: NestedOptions, work: Workload) -> Cost:
 
 def _held(vectors: float) -> Callable[[Any, Workload], Cost]:
     return lambda o, work: Cost(vectors=vectors)
+
+
+def _movement_cost(o: MovementOptions, work: Workload) -> Cost:
+    return Cost(vectors=7 if o.other_models else 2)
 
 
 def _learned_cost(o: LearnedOptions, work: Workload) -> Cost:
@@ -733,7 +751,7 @@ LOCALIZERS: dict[str, Localizer] = {
         Localizer(
             "movement", "top movement", "The parameters that fine-tuning moved most.",
             f"{PAPER}, Fig. 2", "skillviz.core.localizers.simple:movement", MovementOptions,
-            budgeted=True, nested=True, seeded=False, cost=_held(2), method="graft_movement", lean=True,
+            budgeted=True, nested=True, seeded=False, cost=_movement_cost, method="graft_movement", lean=True,
             color="#7D5F3A", marker="square-open", dash="5px,5px",
         ),
         Localizer(

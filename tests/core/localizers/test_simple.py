@@ -1,6 +1,8 @@
 """Tests of closed-form localizers and of whole parts of the model, against slow twins and by exact counts; and of the
 linearized one: its Jacobian equals autograd's, its problem is solved, rounding keeps the best."""
 
+import math
+import statistics
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -198,9 +200,30 @@ def test_with_other_tasks_the_threshold_is_the_published_one() -> None:
     wanted = set(by_threshold(problem.tau.double().numpy(), others.double().numpy())[:80])
     found, alone, wrong = (
         set(order_by("tall-mask", problem, 80, **options).tolist())
-        for options in ({"other_movement": others}, {}, {"other_movement": others + problem.tau})
+        for options in ({"other_movement": others[None]}, {}, {"other_movement": (others + problem.tau)[None]})
     )
     assert found == wanted and wanted not in (alone, wrong), "tau_MTL itself on the right side would pass"
+
+
+@pytest.mark.parametrize("within", ["all", "biases"])
+def test_with_models_of_other_seeds_the_shared_movement_counts_beside_its_spread(within: str) -> None:
+    """Compute the score entry by entry in float64: mean over three models, in the own direction, over its noise."""
+    problem = tiny_problem(moved=0.3)
+    own, noise = problem.tau.double(), torch.Generator().manual_seed(3)
+    models = torch.stack([own, *(own + 0.01 * torch.randn(2, problem.d, generator=noise, dtype=torch.float64))])
+    models[:, :20] = models[:1, :20]  # no spread
+    deviation = [statistics.pstdev(values) for values in models.T.tolist()]
+    usual = statistics.median_low([one for one, moved in zip(deviation, own.tolist(), strict=True) if moved])
+    scores = [
+        statistics.fmean(values) * math.copysign(1, values[0]) / (spread + usual) if values[0] else -math.inf
+        for values, spread in zip(models.T.tolist(), deviation, strict=True)
+    ]
+    moments = torch.stack([models[1:].sum(0), models[1:].square().sum(0)]).float()
+    given = {"other_models": "one,other", "other_movement": moments, "within": within}
+    among = biases_of(problem).tolist() if within == "biases" else range(problem.d)
+    wanted = sorted(among, key=lambda entry: -scores[entry])[:30]
+    assert set(order_by("movement", problem, 30, **given).tolist()) == set(wanted)
+    assert set(order_by("movement", problem, 30, within=within).tolist()) != set(wanted)
 
 
 def test_localize_and_stitch_descends_as_published() -> None:
