@@ -25,7 +25,7 @@ from skillviz.live.client import Client
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
-from skillviz.show.entries import entry_of, opening_entry
+from skillviz.show.briefs import brief_of, opening_brief
 from skillviz.ui.pages.tour.steps import QUICK
 
 LOAD, SENTENCE, EXPLAIN, LAYERS, REGION, BESIDE, SEARCH = (
@@ -47,7 +47,7 @@ SAMPLE, LONGEST = 200, 600.0
 def opening_run() -> Run:
     """Return the run that the dashboard opens on."""
     store = Store(shipped_root())
-    return store.open(opening_entry([entry_of(run, is_of_user=False) for run in store.list()]).id)
+    return store.open(opening_brief([brief_of(run, is_of_user=False) for run in store.list()]).id)
 
 
 def measure(run: Run, folder: Path, searches: int) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ sys.path.insert(0, str(PROJECT))
 
 from skillviz.plots.theme import INK
 from skillviz.runs.store import Store, shipped_root
-from skillviz.show.entries import entry_of, hero
+from skillviz.show.briefs import brief_of, hero
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.accessibility import findings
 from tests.e2e.server import PATIENCE, served, settle
@@ -273,7 +273,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="measure an earlier checkout, without pictures")
     arguments = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    first = hero([entry_of(run, is_of_user=False) for run in Store(shipped_root()).list()])
+    first = hero([brief_of(run, is_of_user=False) for run in Store(shipped_root()).list()])
     run = arguments.run or (first.id if first else "")
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.before:

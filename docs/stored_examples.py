@@ -35,8 +35,8 @@ from skillviz.runs.store import Library, Store
 from skillviz.show import beyond, gain, slices, subskills
 from skillviz.show import other_regions as shown
 from skillviz.show import rivals as rivals_shown
+from skillviz.show.briefs import brief_of, hero
 from skillviz.show.comparisons import compared_rows
-from skillviz.show.entries import entry_of, hero
 from skillviz.show.part_effects import NOUNS, strongest
 from skillviz.tasks.readable_names import readable
 
@@ -63,7 +63,7 @@ MOVED = 10_646
 
 def opened(store: Store) -> Run:
     """Return the run that the dashboard opens on."""
-    chosen = hero([entry_of(run, is_of_user=False) for run in store.list()])
+    chosen = hero([brief_of(run, is_of_user=False) for run in store.list()])
     assert chosen is not None
     return store.open(chosen.id)
 

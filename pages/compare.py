@@ -6,9 +6,9 @@ from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.pages import compare
 
-entries = page.begin_library("compare")
+briefs = page.begin_library("compare")
 sentence = st.empty()
-compared = compare.compare(*compare.choose(entries))
+compared = compare.compare(*compare.choose(briefs))
 
 headline = compare.summary(compared.lead, compared.baseline, compared.state)
 sentence.markdown(headline, help=about("paired", "debiased", "graft", "localizer"))

@@ -3,5 +3,5 @@
 from skillviz.ui import page
 from skillviz.ui.pages import home
 
-top, entries = page.begin_home("home")
-home.draw(top, entries)
+top, briefs = page.begin_home("home")
+home.draw(top, briefs)

@@ -6,7 +6,7 @@ import streamlit as st
 
 from skillviz.show import measures, sentences
 from skillviz.show import overview as exhibits
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.report.page import report
 from skillviz.ui import cards, page, presenter, run_list
@@ -37,4 +37,4 @@ overview_page.nulls(run, split)
 gain_card.section(run, split)
 cards.evidence(record, scores)
 st.caption(sentences.basis(scores, record, split))
-overview_page.details(run, partial(report, run, run_list.runs_of(run_list.pair_entries(run))))
+overview_page.details(run, partial(report, run, run_list.runs_of(run_list.pair_briefs(run))))

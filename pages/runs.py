@@ -8,14 +8,14 @@ from skillviz.ui import jobs_view, page
 from skillviz.ui.pages import runs
 from skillviz.ui.run_bar import variants_switch
 
-entries = page.begin_library("runs")
+briefs = page.begin_library("runs")
 with st.container(horizontal=True, vertical_alignment="center"):
     summary = st.container(width="content")
-    variants_switch(entries)
+    variants_switch(briefs)
 runs.outcome()
 jobs_view.panel("run")
-shown = runs.filters(entries)
+shown = runs.filters(briefs)
 summary.markdown(sentences.library(*runs.counts(shown)), help=about("localizer", "region", "graft"))
-runs.actions(entries, shown)
-runs.groups(entries, shown)
+runs.actions(briefs, shown)
+runs.groups(briefs, shown)
 runs.unfinished()

@@ -6,25 +6,25 @@ from skillviz.analysis.necessity import RECOVERED
 from skillviz.core.metrics import metric_heading, metric_names
 from skillviz.show import known_truth, measures
 from skillviz.show import sparsity as exhibits
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import controls, page, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages import sparsity
 
 run = page.begin("sparsity")
-entries, split = run_list.pair_entries(run), headline_split(run.record)
-this = next(entry for entry in entries if entry.id == run.id)
-curve = run_list.pair_curve(entries, split)
+briefs, split = run_list.pair_briefs(run), headline_split(run.record)
+this = next(brief for brief in briefs if brief.id == run.id)
+curve = run_list.pair_curve(briefs, split)
 if curve.empty:
     st.info(
         f"Run {run.id} holds no curve: it was made without evaluating region sizes. Make one with "
         "`python -m skillviz localize ... --size 0.1% --size 0.01% --size 1%`."
     )
     st.stop()
-line = (this.localizer, measures.nondefault_settings(entries)[entries.index(this)])
+line = (this.localizer, measures.nondefault_settings(briefs)[briefs.index(this)])
 st.markdown(
-    f"{sparsity.finding(entries, curve, line, split)} {sparsity.verdict(entries, this, split)}".strip(),
+    f"{sparsity.finding(briefs, curve, line, split)} {sparsity.verdict(briefs, this, split)}".strip(),
     help=about("recovered", "localizer", "size", "seed", "paired"),
 )
 sparsity.beyond_null(run.record, split)
@@ -47,8 +47,8 @@ with places[1]:
 shown = RECOVERED if axis == "gain" else metric
 show(exhibits.sizes(curve, run.record, split, shown, line, theme(), every), run.id)
 st.caption(known_truth.PAST)
-sparsity.runs(run, entries)
-alike = [entry for entry in entries if (entry.localizer, entry.settings) == (this.localizer, this.settings)]
+sparsity.runs(run, briefs)
+alike = [brief for brief in briefs if (brief.localizer, brief.settings) == (this.localizer, this.settings)]
 complement = run_list.pair_complement(alike, split)
 if complement.empty:
     st.caption("What removing the region costs is not stored for these runs.")

@@ -29,7 +29,7 @@ from skillviz.runs.produce import produce
 from skillviz.runs.run import Run as StoredRun
 from skillviz.runs.spec import DEFAULT_SIZE, read_spec, usual_nulls
 from skillviz.runs.store import Store, library, store_root
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 from skillviz.show.notebook import Run, open_run
 from skillviz.tasks.registry import task
 from skillviz.tasks.task import Task

@@ -6,11 +6,11 @@ from functools import cache
 
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, shipped_root
-from skillviz.show.entries import entry_of, opening_entry
+from skillviz.show.briefs import brief_of, opening_brief
 
 
 @cache
 def opening_run() -> Run:
     """Return the stored run that the dashboard opens on."""
     store = Store(shipped_root())
-    return store.open(opening_entry([entry_of(run, is_of_user=False) for run in store.list()]).id)
+    return store.open(opening_brief([brief_of(run, is_of_user=False) for run in store.list()]).id)

@@ -11,7 +11,7 @@ import pytest
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.show.entries import OPENING_PAIR
+from skillviz.show.briefs import OPENING_PAIR
 from tests.fake_run import fake_run
 
 SKILLED: dict[str, Any] = {
@@ -41,5 +41,5 @@ def skilled(skilled_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Return the stand-in's searched run as a shipped one; the user's folder is empty."""
     monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: skilled_runs)
-    monkeypatch.setattr("skillviz.show.entries.OPENING_PAIR", (SKILLED["base"], SKILLED["finetuned"]))
+    monkeypatch.setattr("skillviz.show.briefs.OPENING_PAIR", (SKILLED["base"], SKILLED["finetuned"]))
     return next(run for run in Store(skilled_runs).list() if run.spec.localizer == DEFAULT_LOCALIZER)

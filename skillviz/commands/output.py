@@ -33,7 +33,7 @@ from skillviz.runs.part_scores import PartScores
 from skillviz.runs.record import Estimate, Scores
 from skillviz.runs.run import Run
 from skillviz.serving import read_only
-from skillviz.show.entries import headline_scores, headline_split
+from skillviz.show.briefs import headline_scores, headline_split
 from skillviz.show.finding import finding
 
 STATE_WORDS = {

@@ -33,7 +33,7 @@ from skillviz.runs.store import library, open_run
 from skillviz.serving import read_only
 from skillviz.show import part_effects as shown
 from skillviz.show import subskills as subskill_exhibits
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 
 SAMPLE = 500
 

@@ -19,7 +19,7 @@ from skillviz.runs.store import library, open_run
 from skillviz.serving import read_only
 from skillviz.show import other_regions as shown
 from skillviz.show import rivals as at_equal_bytes
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 
 
 class Kind(StrEnum):

@@ -32,8 +32,8 @@ from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
 from skillviz.runs.store import Library, Store, library, open_run, option_of, problems_of, store_root
 from skillviz.serving import read_only
+from skillviz.show.briefs import headline_scores
 from skillviz.show.bundle import bundle
-from skillviz.show.entries import headline_scores
 from skillviz.show.report import page
 from skillviz.studies.finetuned_model import unreadable_models
 from skillviz.studies.store import unreadable_studies

@@ -17,7 +17,7 @@ from skillviz.runs.store import open_run
 from skillviz.runs.texts import CLASS, example_columns
 from skillviz.show import sentences
 from skillviz.show import slices as shown
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 
 
 def slices(

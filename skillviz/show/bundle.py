@@ -29,7 +29,7 @@ from skillviz.runs.part_scores import REGIONS, RIVALS, stored_parts
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import PARTS, Library
 from skillviz.show import out_of_scope
-from skillviz.show.entries import entry_of, run_labels
+from skillviz.show.briefs import brief_of, run_labels
 
 MANIFEST, README = "manifest.json", "README.md"
 FORMAT = 1
@@ -159,7 +159,7 @@ def _missing(run: Run, reports: Mapping[str, Any], grafts: Mapping[str, Any]) ->
 
 
 def _readme(runs: Sequence[Run], missing: Sequence[Mapping[str, str]]) -> str:
-    labels = run_labels([entry_of(run, is_of_user=False) for run in runs])
+    labels = run_labels([brief_of(run, is_of_user=False) for run in runs])
     listed = "\n".join(f"- {labels[run.id]} (`{run.id}`)" for run in runs)
     left_out = "\n".join(
         f"- {row['what'].capitalize()} of `{row['run']}`: {row['why']}."

@@ -17,7 +17,7 @@ from skillviz.core.verdicts import DifferenceVerdict
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.show import sentences
-from skillviz.show.entries import Entry, roles
+from skillviz.show.briefs import RunBrief, roles
 
 CONTROLS = {
     "random-matched": "a random region in the same layers and modules",
@@ -35,24 +35,24 @@ class Judged(NamedTuple):
     difference: str
 
 
-def control_of(entries: Sequence[Entry], judged: Entry) -> Entry | None:
+def control_of(briefs: Sequence[RunBrief], judged: RunBrief) -> RunBrief | None:
     """The run of the first of CONTROLS on the same pair, examples and size, with default settings; with the judged
     run's seed if possible, otherwise the lowest seed. None if there is none; a control is only compared with
     stricter ones."""
     names = list(CONTROLS)
     stricter = names[: names.index(judged.localizer)] if judged.localizer in names else names
-    role_of = roles(entries)
+    role_of = roles(briefs)
     rivals = [
-        entry for entry in entries
-        if entry.localizer in stricter
-        and (entry.pair, entry.size, entry.n, entry.gain) == (judged.pair, judged.size, judged.n, judged.gain)
-        and role_of[entry.id] != "variant"
+        brief for brief in briefs
+        if brief.localizer in stricter
+        and (brief.pair, brief.size, brief.n, brief.gain) == (judged.pair, judged.size, judged.n, judged.gain)
+        and role_of[brief.id] != "variant"
     ]  # fmt: skip
     return min(rivals, key=lambda e: (names.index(e.localizer), e.seed != judged.seed, e.seed, e.id), default=None)
 
 
 def beside_control(
-    record: RunRecord, predictions: pd.DataFrame, control: Entry, of_control: pd.DataFrame, split: str
+    record: RunRecord, predictions: pd.DataFrame, control: RunBrief, of_control: pd.DataFrame, split: str
 ) -> Judged | None:
     """The graft's score minus the control's on the test examples that both have; None if they share none."""
     if record.task is None:
@@ -80,12 +80,12 @@ def beside_finetuned(record: RunRecord, scores: Scores, names_size: bool = False
     return Judged(verdict, subject, sentences.metric_difference(record.metric, difference))
 
 
-def smallest_enough(entries: Sequence[Entry], like: Entry) -> Entry:
+def smallest_enough(briefs: Sequence[RunBrief], like: RunBrief) -> RunBrief:
     """The smallest run with MOST of the gain, among those that differ from `like` only in size; `like` if there is
     none."""
     enough = [
-        entry for entry in entries
-        if (entry.pair, entry.localizer, entry.settings, entry.seed, entry.n)
-        == (like.pair, like.localizer, like.settings, like.seed, like.n) and (entry.recovered or 0.0) >= MOST
+        brief for brief in briefs
+        if (brief.pair, brief.localizer, brief.settings, brief.seed, brief.n)
+        == (like.pair, like.localizer, like.settings, like.seed, like.n) and (brief.recovered or 0.0) >= MOST
     ]  # fmt: skip
     return min(enough, key=lambda e: (e.size, e.id), default=like)

@@ -8,7 +8,7 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, localizer, makes_graft
 from skillviz.runs.run import Run
 from skillviz.show import beyond, gain, out_of_scope, sentences
-from skillviz.show.entries import headline_scores, headline_split
+from skillviz.show.briefs import headline_scores, headline_split
 
 LITTLE = 0.5  # of the gain; below it the finding gives the reason
 MOST = 0.9  # of the gain; from here on it counts as nearly all

@@ -20,7 +20,7 @@ from skillviz.runs.metrics import SCALED, estimate
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.runs.tables import score_matrix
-from skillviz.show.entries import DEFAULTS, Entry, repetition_words, setting_words
+from skillviz.show.briefs import DEFAULTS, RunBrief, repetition_words, setting_words
 
 GAIN = "gain"  # the setting of a run
 TEMPERATURE = "temperature"  # its name in figures
@@ -168,20 +168,20 @@ def last_loss(history: pd.DataFrame) -> float:
     return float(history["loss"].iloc[-1]) if len(history) else float("nan")
 
 
-def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: str) -> pd.DataFrame:
+def pair_curve(briefs: Sequence[RunBrief], curves: Sequence[pd.DataFrame], split: str) -> pd.DataFrame:
     """The curves of all runs of a pair as one: one row per localizer, settings, seed, size and metric.
 
     If two runs give the same row, the run whose main size it is counts: it was searched for, not cut from a ranking.
     `settings` come from `nondefault_settings`.
     """
-    if not entries:
+    if not briefs:
         return pd.DataFrame(columns=["settings", *CURVE_COLUMNS])
-    of_entry = np.repeat(np.arange(len(entries)), [len(curve) for curve in curves])  # vectorized: there are thousands
+    of_brief = np.repeat(np.arange(len(briefs)), [len(curve) for curve in curves])  # vectorized: there are thousands
     rows = pd.concat(curves, ignore_index=True)
     whole = rows.assign(
-        localizer=pd.Series([entry.localizer for entry in entries]).iloc[of_entry].array,
-        settings=pd.Series(nondefault_settings(entries)).iloc[of_entry].array,
-        is_main=rows["size"].to_numpy() == np.array([entry.size for entry in entries])[of_entry],
+        localizer=pd.Series([brief.localizer for brief in briefs]).iloc[of_brief].array,
+        settings=pd.Series(nondefault_settings(briefs)).iloc[of_brief].array,
+        is_main=rows["size"].to_numpy() == np.array([brief.size for brief in briefs])[of_brief],
     )
     whole = whole[whole["split"] == split].sort_values("is_main", ascending=False, kind="stable")
     keys = ["localizer", "settings", "seed", "size", "dataset", "split", "metric"]
@@ -189,11 +189,11 @@ def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: 
 
 
 def curve_of_runs(
-    entries: Sequence[Entry], runs: Sequence[Run], split: str, read: Callable[[Run], pd.DataFrame]
+    briefs: Sequence[RunBrief], runs: Sequence[Run], split: str, read: Callable[[Run], pd.DataFrame]
 ) -> pd.DataFrame:
     """The combined curve of these runs, each at its gain and at 1; `read` returns a run's curve."""
-    scaled = [(entry, run) for entry, run in zip(entries, runs, strict=True) if run.record.gains]
-    every = [*entries, *(at_gain_1(entry) for entry, _ in scaled)]
+    scaled = [(brief, run) for brief, run in zip(briefs, runs, strict=True) if run.record.gains]
+    every = [*briefs, *(at_gain_1(brief) for brief, _ in scaled)]
     return pair_curve(every, [*map(read, runs), *(run.curve(gain=1.0) for _, run in scaled)], split)
 
 
@@ -203,31 +203,31 @@ def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
     return metric_names(record.metric, (name for name in METRICS if name in stored))
 
 
-def at_gain_1(entry: Entry) -> Entry:
+def at_gain_1(brief: RunBrief) -> RunBrief:
     """The run without its gain."""
-    return replace(entry, settings=tuple((n, DEFAULTS[n] if n == GAIN else value) for n, value in entry.settings))
+    return replace(brief, settings=tuple((n, DEFAULTS[n] if n == GAIN else value) for n, value in brief.settings))
 
 
-def nondefault_settings(entries: Sequence[Entry]) -> list[str]:
-    """For each entry, the settings that are not the default, in words, without settings that all of these entries
+def nondefault_settings(briefs: Sequence[RunBrief]) -> list[str]:
+    """For each brief, the settings that are not the default, in words, without settings that all of these briefs
     share, except the gain.
 
     Regions built by hand share one line, though each is another region; regions of equal size are distinguished by
     their days.
     """
-    shared = set[tuple[str, str]].intersection(*(set(entry.settings) for entry in entries)) if entries else set()
+    shared = set[tuple[str, str]].intersection(*(set(brief.settings) for brief in briefs)) if briefs else set()
     shared = {(name, value) for name, value in shared if name != GAIN}  # gain 1 is drawn next to it
-    by_hand = {e.id: e for e in entries if e.localizer == EXPRESSION}
+    by_hand = {e.id: e for e in briefs if e.localizer == EXPRESSION}
     apart = repetition_words([e.size for e in by_hand.values()], list(by_hand.values()))
     more = dict(zip(by_hand, apart, strict=True))
     words = []
-    for entry in entries:
-        if entry.localizer == EXPRESSION:
-            scale = [setting_words(GAIN, entry.gain)] if entry.has_gain else []
-            words.append(", ".join([*more[entry.id], *scale]))
+    for brief in briefs:
+        if brief.localizer == EXPRESSION:
+            scale = [setting_words(GAIN, brief.gain)] if brief.has_gain else []
+            words.append(", ".join([*more[brief.id], *scale]))
         else:
-            special = [(n, v) for n, v in entry.settings if v != DEFAULTS[n] and (n, v) not in shared]
-            words.append(", ".join(setting_words(n, v, entry.has_classes) for n, v in special))
+            special = [(n, v) for n, v in brief.settings if v != DEFAULTS[n] and (n, v) not in shared]
+            words.append(", ".join(setting_words(n, v, brief.has_classes) for n, v in special))
     return words
 
 

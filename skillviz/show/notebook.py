@@ -17,7 +17,7 @@ from skillviz.runs.run import Run as StoredRun
 from skillviz.runs.store import Store, library
 from skillviz.runs.store import open_run as open_stored
 from skillviz.show import beyond, sentences
-from skillviz.show.entries import entry_of, headline_scores, headline_split, run_labels
+from skillviz.show.briefs import brief_of, headline_scores, headline_split, run_labels
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.report import sections
 from skillviz.show.report.page import inline
@@ -125,8 +125,8 @@ class Run(StoredRun):
 
     def _repr_html_(self) -> str:
         """The summary card: the run's name, its finding, and the models' scores."""
-        entry, scores = entry_of(self, is_of_user=True), headline_scores(self.record)
-        name = f"<h4>{escape(run_labels([entry])[self.id])}</h4>"
+        brief, scores = brief_of(self, is_of_user=True), headline_scores(self.record)
+        name = f"<h4>{escape(run_labels([brief])[self.id])}</h4>"
         if scores is None:
             return f"<div>{name}<p>This run stored no scores.</p><code>{escape(self.id)}</code></div>"
         split = headline_split(self.record)

@@ -18,7 +18,7 @@ from skillviz.plots.calibration import scope_histogram
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.show import measures, sentences
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 from skillviz.show.exhibit import OVER_EXAMPLES, Exhibit, drawn_once
 from skillviz.tasks.source import OUT_OF_SCOPE
 

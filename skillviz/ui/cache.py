@@ -52,7 +52,7 @@ from skillviz.runs.store import Library, Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_columns, example_texts
 from skillviz.serving import sign_in
 from skillviz.serving.downloads import Tab
-from skillviz.show.entries import Entries, Entry, entry_of
+from skillviz.show.briefs import Briefs, RunBrief, brief_of
 from skillviz.studies.paper import request
 from skillviz.studies.paper.claims import Verdict
 from skillviz.studies.paper.experiments import verdicts
@@ -134,17 +134,17 @@ def library() -> Library:
 
 @dataclass
 class _Known:
-    """A finished run, the modification time of its file, and its entries by whether it is the user's own."""
+    """A finished run, the modification time of its file, and its briefs by whether it is the user's own."""
 
     changed: int
     run: Run
-    entries: dict[bool, Entry] = field(default_factory=dict)
+    briefs: dict[bool, RunBrief] = field(default_factory=dict)
 
-    def entry(self, is_of_user: bool) -> Entry:
-        """The run's entry, made once."""
-        if is_of_user not in self.entries:
-            self.entries[is_of_user] = entry_of(self.run, is_of_user=is_of_user)
-        return self.entries[is_of_user]
+    def brief(self, is_of_user: bool) -> RunBrief:
+        """The run's brief, made once."""
+        if is_of_user not in self.briefs:
+            self.briefs[is_of_user] = brief_of(self.run, is_of_user=is_of_user)
+        return self.briefs[is_of_user]
 
 
 class _Listing:
@@ -271,10 +271,10 @@ def _yaml_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.y*ml")) if folder.is_dir() else []
 
 
-def entries() -> tuple[Entry, ...]:
-    """One entry per finished run: the user's own first, and in each store the newest first."""
+def briefs() -> tuple[RunBrief, ...]:
+    """One brief per finished run: the user's own first, and in each store the newest first."""
     listings = enumerate(map(_listing, library().stores))
-    return Entries(one.entry(not number) for number, listing in listings for one in listing.known.values())
+    return Briefs(one.brief(not number) for number, listing in listings for one in listing.known.values())
 
 
 def _runs_by_id() -> Mapping[str, Run]:
@@ -286,7 +286,7 @@ def read_shared() -> None:
     """Reads the runs that every visitor sees, so that the first visitor does not wait for them."""
     for store in libraries.library().stores:
         for one in _listing(store).known.values():
-            one.entry(False)
+            one.brief(False)
 
 
 def run(run_id: str) -> Run:

@@ -18,7 +18,7 @@ from skillviz.jobs.words import PHASES
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
-from skillviz.show.entries import open_label
+from skillviz.show.briefs import open_label
 from skillviz.tasks.registry import TASKS
 from skillviz.tasks.uploaded import FILE
 

@@ -24,7 +24,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import option_of, usual_root
 from skillviz.serving import sign_in
 from skillviz.show import alt, beyond, sentences, text
-from skillviz.show.entries import headline_scores, headline_split, run_labels
+from skillviz.show.briefs import headline_scores, headline_split, run_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, job_words, page_table, study_choice
 from skillviz.ui.chart import chart, theme
@@ -160,7 +160,7 @@ def _card(job: Job) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             color, icon = job_words.STATUS[job.status]
             st.badge(job.status, icon=icon, color=color)  # type: ignore[arg-type]
-            labels = run_labels(cache.entries()) if job.status == "finished" else {}
+            labels = run_labels(cache.briefs()) if job.status == "finished" else {}
             st.markdown(f"**{text.plain(title(job, labels))}**", width="content")
         if job.kind == "run":
             st.caption(job_words.models(job))
@@ -287,7 +287,7 @@ def _settings_link(spec: RunSpec) -> None:
         st.page_link(form, label="Open in the form", icon=":material/edit:", query_params=job_words.form_of(spec))
         return
     pair, expression = (spec.base, spec.finetuned), spec.options.get(EXPRESSION)
-    run_id = next((entry.id for entry in cache.entries() if (entry.base, entry.finetuned) == pair), None)
+    run_id = next((brief.id for brief in cache.briefs() if (brief.base, brief.finetuned) == pair), None)
     if run_id is not None and expression:
         typed = expression if isinstance(expression, str) else json.dumps(expression)
         surgery = page_table.PAGES["surgery"].link()

@@ -33,7 +33,7 @@ from skillviz.runs.store import ANSWERS
 from skillviz.serving import sign_in
 from skillviz.serving.users import shared_root, user_of
 from skillviz.show import text
-from skillviz.show.entries import hero
+from skillviz.show.briefs import hero
 from skillviz.tasks.reading import is_on_hub_alone
 from skillviz.tasks.registry import with_data
 from skillviz.tasks.task import Hub, Task
@@ -171,7 +171,7 @@ def _explain_no_data(error: SkillvizError) -> None:
 
 def _offer_opening(run: Run, topic: str) -> None:
     """Offers the same page on the run that the dashboard opens with, unless its pair is already shown."""
-    opening = hero(cache.entries())
+    opening = hero(cache.briefs())
     if opening is not None and run.spec.finetuned != opening.finetuned:
         st.button(
             "Try this page on the run that the dashboard opens on", key=f"live.opening.{topic}",
@@ -232,6 +232,6 @@ def _store_for(run: Run, arguments: str) -> Path:
     own = cache.user_store().root
     shared = shared_root(own)
     named = set(NAMED.findall(arguments))
-    everybodys = {entry.id for entry in cache.entries() if not entry.is_of_user}
+    everybodys = {brief.id for brief in cache.briefs() if not brief.is_of_user}
     is_own = run.path.is_relative_to(own) or str(own) in arguments or not named <= everybodys
     return own if is_own else shared

@@ -16,7 +16,7 @@ from skillviz.runs.run import Run
 from skillviz.serving import read_only, sign_in
 from skillviz.serving.settings import settings
 from skillviz.show import measures, sentences, text
-from skillviz.show.entries import Entry, first_choice, run_labels
+from skillviz.show.briefs import RunBrief, first_choice, run_labels
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, copy_link, frame, live, presenter, study_choice, study_words
 from skillviz.ui.page_table import PAGES, install
@@ -34,33 +34,33 @@ def begin(name: str) -> Run:
     """Draws run bar and title and returns the page's run; shows an explanation and stops if there is none."""
     _frame(name)
     with explained():
-        entries = cache.entries()
-        if not entries:
+        briefs = cache.briefs()
+        if not briefs:
             st.title(PAGES[name].question)
             explain_empty()
             st.stop()
-        chosen = _chosen(name, entries)
+        chosen = _chosen(name, briefs)
         run = cache.run(chosen.id)
     address.keep(address.RUN, chosen.id)
-    run_bar(entries, chosen)  # includes the button that copies the link
+    run_bar(briefs, chosen)  # includes the button that copies the link
     st.title(PAGES[name].question, anchor=False)
     return run
 
 
-def begin_library(name: str) -> tuple[Entry, ...]:
+def begin_library(name: str) -> tuple[RunBrief, ...]:
     """Draws the title of a page about many runs and returns all runs; explains and stops if there are none."""
     _frame(name)
     _title(name)
     with explained():
-        entries = cache.entries()
+        briefs = cache.briefs()
         others, unreadable = cache.others()
-    if not entries and not others and not unreadable:
+    if not briefs and not others and not unreadable:
         explain_empty()
         st.stop()
     if linked := address.linked(address.RUN):
         st.session_state[LINKED] = linked
     _keep_run()
-    return entries
+    return briefs
 
 
 def is_linked(run_id: str) -> bool:
@@ -68,17 +68,17 @@ def is_linked(run_id: str) -> bool:
     return bool(st.session_state.get(LINKED) == run_id)
 
 
-def begin_home(name: str) -> tuple[DeltaGenerator, tuple[Entry, ...]]:
+def begin_home(name: str) -> tuple[DeltaGenerator, tuple[RunBrief, ...]]:
     """Draws the title and returns its row, for more elements, and all runs; explains and stops if there are none."""
     _frame(name)
     top = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
     top.title(PAGES[name].question, anchor=False, width="content")
     with explained():
-        entries = cache.entries()
-    if not entries:
+        briefs = cache.briefs()
+    if not briefs:
         explain_empty()
         st.stop()
-    return top, entries
+    return top, briefs
 
 
 def begin_without_run(name: str) -> None:
@@ -118,7 +118,7 @@ def begin_studies(name: str) -> StudyFolder:
 def _keep_run() -> None:
     """Keeps the run in the address, for the pages that need one."""
     with explained():
-        known = {entry.id for entry in cache.entries()}
+        known = {brief.id for brief in cache.briefs()}
     wanted = address.current(address.RUN)
     if wanted in known:
         address.keep(address.RUN, str(wanted))
@@ -197,8 +197,8 @@ def explain_empty() -> None:
 
 
 def _frame(name: str) -> None:
-    entry = PAGES[name]
-    st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=frame.BRAND / "mark-light.svg", layout="wide")
+    row = PAGES[name]
+    st.set_page_config(page_title=f"{row.title} · skillviz", page_icon=frame.BRAND / "mark-light.svg", layout="wide")
     frame.draw()
     install()
     address.keep_history()
@@ -215,18 +215,18 @@ def _title(name: str) -> None:
         copy_link.button()
 
 
-def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:
+def _chosen(name: str, briefs: tuple[RunBrief, ...]) -> RunBrief:
     """The run in the address or the session; if there is none, the first choice."""
     linked, wanted = address.linked(address.RUN), address.current(address.RUN)
-    by_id = {entry.id: entry for entry in entries}
+    by_id = {brief.id: brief for brief in briefs}
     if wanted in by_id:
         return by_id[wanted]
     if linked:
-        _explain_unknown(name, linked, entries)
-    return first_choice(entries)
+        _explain_unknown(name, linked, briefs)
+    return first_choice(briefs)
 
 
-def _explain_unknown(name: str, linked: str, entries: tuple[Entry, ...]) -> None:
+def _explain_unknown(name: str, linked: str, briefs: tuple[RunBrief, ...]) -> None:
     """Completes the prefix of a run's id in the address; for another id explains, offers a run, and stops."""
     try:
         run_id = cache.run(linked).id
@@ -236,8 +236,8 @@ def _explain_unknown(name: str, linked: str, entries: tuple[Entry, ...]) -> None
     else:
         address.keep(address.RUN, run_id)
         st.rerun()
-    fallback = first_choice(entries)
-    label = f"Open {text.plain(run_labels(entries)[fallback.id])}"
+    fallback = first_choice(briefs)
+    label = f"Open {text.plain(run_labels(briefs)[fallback.id])}"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(label, on_click=address.keep, args=(address.RUN, fallback.id), type="primary")
         st.page_link(PAGES["runs"].link(), label="Show all runs")

@@ -31,7 +31,7 @@ installed: ContextVar[bool] = ContextVar("installed", default=False)
 
 
 @dataclass(frozen=True)
-class PageEntry:
+class PageRow:
     """One page: `name` is its file, its URL and its word in the code; `icon` a Material symbol; `question` its heading.
 
     `experiments` are the experiments of the paper whose tables the page shows, the main one first. With `takes_boards`
@@ -65,32 +65,32 @@ class PageEntry:
 
 
 PAGES = {
-    entry.name: entry
-    for entry in (
-        PageEntry(HOME, "home", "Home", "Start", "A tiny region carries the skill"),
-        PageEntry("tour", "school", "Tour", "Start", "How much of the model is the skill?"),
-        PageEntry("runs", "inventory_2", "Runs", "Start", "Runs"),
-        PageEntry("launch", "play_circle", "Launch", "Start", "Find a skill in your model", starts=True),
-        PageEntry("jobs", "pending_actions", "Jobs", "Start", "Jobs", starts=True),
-        PageEntry("overview", "dashboard", "Overview", "This run", "How much of the skill is in this region?"),
-        PageEntry("region", "grid_on", "Region", "This run", "Where is the skill?"),
-        PageEntry("sparsity", "show_chart", "Sparsity", "This run", "How small can the region be?"),
-        PageEntry("calibration", "speed", "Calibration", "This run", "Is the model's confidence justified?"),
-        PageEntry(
+    row.name: row
+    for row in (
+        PageRow(HOME, "home", "Home", "Start", "A tiny region carries the skill"),
+        PageRow("tour", "school", "Tour", "Start", "How much of the model is the skill?"),
+        PageRow("runs", "inventory_2", "Runs", "Start", "Runs"),
+        PageRow("launch", "play_circle", "Launch", "Start", "Find a skill in your model", starts=True),
+        PageRow("jobs", "pending_actions", "Jobs", "Start", "Jobs", starts=True),
+        PageRow("overview", "dashboard", "Overview", "This run", "How much of the skill is in this region?"),
+        PageRow("region", "grid_on", "Region", "This run", "Where is the skill?"),
+        PageRow("sparsity", "show_chart", "Sparsity", "This run", "How small can the region be?"),
+        PageRow("calibration", "speed", "Calibration", "This run", "Is the model's confidence justified?"),
+        PageRow(
             "interpolation", "linear_scale", "Interpolation", "This run", "Between the base and the fine-tuned model"
         ),
-        PageEntry("transfer", "move_up", "Transfer", "This run", "Does the skill transfer?"),
-        PageEntry("examples", "format_quote", "Examples", "This run", "Which examples change?"),
-        PageEntry("surgery", "build", "Surgery", "This run", "Build your own region"),
-        PageEntry("compare", "compare_arrows", "Compare", "Many runs", "Compare runs"),
-        PageEntry(
+        PageRow("transfer", "move_up", "Transfer", "This run", "Does the skill transfer?"),
+        PageRow("examples", "format_quote", "Examples", "This run", "Which examples change?"),
+        PageRow("surgery", "build", "Surgery", "This run", "Build your own region"),
+        PageRow("compare", "compare_arrows", "Compare", "Many runs", "Compare runs"),
+        PageRow(
             "methods", "category", "Methods", "Many runs", "Grafting vs other small updates",
             ("table1", "table3", "figure5", "table8", "figure4"), takes_boards=True,
         ),
-        PageEntry("tasks", "hub", "Tasks", "Many runs", "Do tasks share parameters?", ("figure8",)),
-        PageEntry("continual", "timeline", "Continual", "Many runs", "Learning tasks in sequence", ("table4",)),
-        PageEntry("studies", "science", "Studies", "Many runs", "Studies"),
-        PageEntry("paper", "menu_book", "Paper", "Reference", "Paper vs skillviz"),
+        PageRow("tasks", "hub", "Tasks", "Many runs", "Do tasks share parameters?", ("figure8",)),
+        PageRow("continual", "timeline", "Continual", "Many runs", "Learning tasks in sequence", ("table4",)),
+        PageRow("studies", "science", "Studies", "Many runs", "Studies"),
+        PageRow("paper", "menu_book", "Paper", "Reference", "Paper vs skillviz"),
     )
 }  # fmt: skip
 
@@ -107,9 +107,9 @@ def navigation() -> StreamlitPage:
     st.set_page_config(page_icon=frame.BRAND / "mark-light.svg")
     address.catch_up()  # before the menu can be used to switch pages
     if not sign_in.is_open():
-        return st.navigation([entry.link(instead=_sign_in) for entry in PAGES.values()], position="hidden")
+        return st.navigation([row.link(instead=_sign_in) for row in PAGES.values()], position="hidden")
     groups: dict[str, list[StreamlitPage]] = {
-        group: [entry.link(_badge(entry.name)) for entry in PAGES.values() if entry.group == group] for group in GROUPS
+        group: [row.link(_badge(row.name)) for row in PAGES.values() if row.group == group] for group in GROUPS
     }
     shown = {group: links for group, links in groups.items() if links}
     place: Literal["hidden", "sidebar"] = "hidden" if is_presented() else "sidebar"

@@ -8,7 +8,17 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.show import text
-from skillviz.show.entries import LEVELS, Entry, level_labels, level_value, options, roles, run_labels, switched, usual
+from skillviz.show.briefs import (
+    LEVELS,
+    RunBrief,
+    level_labels,
+    level_value,
+    options,
+    roles,
+    run_labels,
+    switched,
+    usual,
+)
 from skillviz.ui import address, controls, copy_link, presenter
 
 TITLES = {"pair": "Task and model", "size": "Region size", "localizer": "Localizer", "seed": "Seed"}
@@ -23,21 +33,21 @@ NAME = "run-bar.name"  # session key: the run that the bar shows, and its name
 LETTER, FRAME = 7, 60  # pixels of a letter, and of a box without its text
 
 
-def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
+def run_bar(briefs: Sequence[RunBrief], chosen: RunBrief) -> None:
     """Draws the bar for `chosen`; a change in it opens the run that is most like `chosen`."""
-    name = run_labels(entries)[chosen.id]
+    name = run_labels(briefs)[chosen.id]
     st.session_state[NAME] = (chosen.id, name)
     with st.container(key="run-bar", horizontal=True, vertical_alignment="center"):
         with st.popover(text.plain(name), icon=":material/tune:", key="run-bar.open"):
             place = st.container()
-            variants_switch(entries)
-            among = offered(entries, (chosen.id,))  # after the switch, on which it depends
+            variants_switch(briefs)
+            among = offered(briefs, (chosen.id,))  # after the switch, on which it depends
             with place:
                 for level in LEVELS:
                     _box(among, chosen, level)
             where = "yours" if chosen.is_of_user else "ships with skillviz"
             st.caption(f"Made {formats.day(chosen.finished)} · {where}")
-        if roles(entries)[chosen.id] == "variant":
+        if roles(briefs)[chosen.id] == "variant":
             title = "variant" if chosen.is_of_user else "study variant"
             st.badge(title, color="gray", help="Settings other than the usual ones, or a repetition of another run.")
         st.space("stretch")
@@ -51,14 +61,14 @@ def name_of(run_id: str) -> str:
     return name if run_id and shown == run_id else run_id
 
 
-def offered(entries: Sequence[Entry], shown: Collection[str]) -> list[Entry]:
+def offered(briefs: Sequence[RunBrief], shown: Collection[str]) -> list[RunBrief]:
     """The runs that pages use: all of them if study variants are switched on, else `usual`."""
-    return list(entries) if address.current(VARIANTS) == "yes" else usual(entries, shown)
+    return list(briefs) if address.current(VARIANTS) == "yes" else usual(briefs, shown)
 
 
-def variants_switch(entries: Sequence[Entry]) -> None:
+def variants_switch(briefs: Sequence[RunBrief]) -> None:
     """Draws the switch that adds study variants, if there are any."""
-    count = sum(role == "variant" for role in roles(entries).values())
+    count = sum(role == "variant" for role in roles(briefs).values())
     if count:
         controls.switch(
             VARIANTS, f"Show {formats.counted(count, 'study variant')}", False,
@@ -67,15 +77,15 @@ def variants_switch(entries: Sequence[Entry]) -> None:
         )  # fmt: skip
 
 
-def _box(entries: Sequence[Entry], chosen: Entry, level: str) -> None:
-    choices = options(entries, chosen, level)
+def _box(briefs: Sequence[RunBrief], chosen: RunBrief, level: str) -> None:
+    choices = options(briefs, chosen, level)
     by_label = dict(zip(level_labels(choices, level), choices, strict=True))
     value = level_value(chosen, level)
     key = f"run-bar.{level}"
-    st.session_state[key] = next(label for label, entry in by_label.items() if level_value(entry, level) == value)
+    st.session_state[key] = next(label for label, brief in by_label.items() if level_value(brief, level) == value)
     st.selectbox(
         TITLES[level], list(by_label), key=key, help=HELP[level], on_change=_changed,
-        args=(tuple(entries), chosen, level, by_label), width=420,
+        args=(tuple(briefs), chosen, level, by_label), width=420,
     )  # fmt: skip
 
 
@@ -84,6 +94,6 @@ def width_of(texts: Sequence[str]) -> int:
     return round(LETTER * max(map(len, texts)) + FRAME)
 
 
-def _changed(entries: Sequence[Entry], chosen: Entry, level: str, by_label: dict[str, Entry]) -> None:
-    entry = by_label[st.session_state[f"run-bar.{level}"]]
-    address.keep(address.RUN, switched(entries, chosen, level, level_value(entry, level)).id)
+def _changed(briefs: Sequence[RunBrief], chosen: RunBrief, level: str, by_label: dict[str, RunBrief]) -> None:
+    brief = by_label[st.session_state[f"run-bar.{level}"]]
+    address.keep(address.RUN, switched(briefs, chosen, level, level_value(brief, level)).id)

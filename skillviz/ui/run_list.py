@@ -14,7 +14,7 @@ from skillviz.core.metrics import OWN, metric_row
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run
 from skillviz.show import beyond, measures
-from skillviz.show.entries import DEFAULTS, Entry, pair_labels, repetition_words, setting_labels
+from skillviz.show.briefs import DEFAULTS, RunBrief, pair_labels, repetition_words, setting_labels
 from skillviz.show.glossary import about
 from skillviz.ui import cache, page
 from skillviz.ui.run_bar import offered
@@ -43,17 +43,17 @@ COLUMNS = {
 }
 
 
-def pair_entries(run: Run) -> list[Entry]:
+def pair_briefs(run: Run) -> list[RunBrief]:
     """The runs with the same models, task, data and readout; study variants if they are switched on."""
-    entries = cache.entries()
-    pair = next(entry.pair for entry in entries if entry.id == run.id)
-    return [entry for entry in offered(entries, (run.id,)) if entry.pair == pair]
+    briefs = cache.briefs()
+    pair = next(brief.pair for brief in briefs if brief.id == run.id)
+    return [brief for brief in offered(briefs, (run.id,)) if brief.pair == pair]
 
 
-def runs_of(entries: Sequence[Entry]) -> list[Run]:
-    """The runs of these entries; shows an explanation and stops if one cannot be read."""
+def runs_of(briefs: Sequence[RunBrief]) -> list[Run]:
+    """The runs of these briefs; shows an explanation and stops if one cannot be read."""
     with page.explained():
-        return cache.runs(entry.id for entry in entries)
+        return cache.runs(brief.id for brief in briefs)
 
 
 def margin_over_models(runs: Sequence[Run], split: str) -> str:
@@ -62,34 +62,34 @@ def margin_over_models(runs: Sequence[Run], split: str) -> str:
     return beyond.over_models(cache.computed(("beyond the null", split), runs, lambda: beyond_of_runs(runs, split)))
 
 
-def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
+def pair_curve(briefs: Sequence[RunBrief], split: str) -> pd.DataFrame:
     """One curve of all these runs of a pair on a split, at their gains and at 1.
 
     Shows an explanation and stops if a run cannot be read."""
     with page.explained():
-        runs = cache.runs(entry.id for entry in entries)
+        runs = cache.runs(brief.id for brief in briefs)
         return cache.computed(
-            ("curve", split), runs, lambda: measures.curve_of_runs(entries, runs, split, cache.curve)
+            ("curve", split), runs, lambda: measures.curve_of_runs(briefs, runs, split, cache.curve)
         )  # fmt: skip
 
 
-def pair_complement(entries: Sequence[Entry], split: str) -> pd.DataFrame:
+def pair_complement(briefs: Sequence[RunBrief], split: str) -> pd.DataFrame:
     """The same as `pair_curve` for the complements: the scores without the region."""
     with page.explained():
-        runs = cache.runs(entry.id for entry in entries)
+        runs = cache.runs(brief.id for brief in briefs)
         return cache.computed(
             ("complement", split), runs,
-            lambda: measures.pair_curve(entries, [without_region(run, split) for run in runs], split),
+            lambda: measures.pair_curve(briefs, [without_region(run, split) for run in runs], split),
         )  # fmt: skip
 
 
-def listing(entries: Sequence[Entry]) -> pd.DataFrame:
+def listing(briefs: Sequence[RunBrief]) -> pd.DataFrame:
     """The runs as a table for display: percentages, short names. `run`, the id, is for files: see `seen`."""
-    labels = pair_labels(entries)
-    alike = [(e.pair, e.localizer, e.size, e.seed, e.settings) for e in entries]
-    unlike = [row for row in UNLIKE_SHARES if any(e.metric == row.name for e in entries)]
-    repetitions = dict(zip([e.id for e in entries], repetition_words(alike, entries), strict=True))
-    notes = cache.notes(e.id for e in entries)
+    labels = pair_labels(briefs)
+    alike = [(e.pair, e.localizer, e.size, e.seed, e.settings) for e in briefs]
+    unlike = [row for row in UNLIKE_SHARES if any(e.metric == row.name for e in briefs)]
+    repetitions = dict(zip([e.id for e in briefs], repetition_words(alike, briefs), strict=True))
+    notes = cache.notes(e.id for e in briefs)
     rows = [
         {
             "models and task": labels[e.pair],
@@ -107,7 +107,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
             "note": notes.get(e.id, ""),
             "run": e.id,
         }
-        for e in entries
+        for e in briefs
     ]
     return pd.DataFrame(rows)
 
@@ -117,6 +117,6 @@ def seen(table: pd.DataFrame) -> list[str]:
     return [name for name in map(str, table) if name != "run"]
 
 
-def _given(entry: Entry) -> list[str]:
+def _given(brief: RunBrief) -> list[str]:
     """The settings that are not the default."""
-    return [name for name, value in entry.settings if value != DEFAULTS[name]]
+    return [name for name, value in brief.settings if value != DEFAULTS[name]]

@@ -178,15 +178,15 @@ def notes(studies: Sequence[StudyFolder]) -> None:
 def links(study: StudyFolder, shown_on: str) -> None:
     """Draws links to the pages that show this study, except `shown_on`, the current page."""
     name = study.record.experiment or ""
-    best = [page for page, entry in PAGES.items() if name in entry.experiments]
+    best = [page for page, row in PAGES.items() if name in row.experiments]
     with st.container(horizontal=True):
         for target in ("paper", "studies", *best):
             if target == shown_on or not (name or target == "studies"):
                 continue
-            entry = PAGES[target]
+            row = PAGES[target]
             query = {STUDY: study.name, **{"paper": {"item": name}, "studies": {"view": "study"}}.get(target, {})}
-            label = LABELS.get(target, f"On the page {entry.title}")
-            st.page_link(entry.link(), label=label, icon=ICONS.get(target, ":material/bar_chart:"), query_params=query)
+            label = LABELS.get(target, f"On the page {row.title}")
+            st.page_link(row.link(), label=label, icon=ICONS.get(target, ":material/bar_chart:"), query_params=query)
 
 
 def choose_base(bases: Sequence[str]) -> str:

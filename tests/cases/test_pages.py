@@ -250,15 +250,15 @@ def own(a_run: Run, empty: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def test_after_a_change_pages_look_at_that_run_alone(
     own: Store, reads: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, real = [entry.id for entry in cache.entries()], cache.entry_of
+    before, real = [brief.id for brief in cache.briefs()], cache.brief_of
     assert len(before) == 40
     reads.clear()
     looked: list[str] = []
-    monkeypatch.setattr(cache, "entry_of", lambda run, **more: looked.append(run.id) or real(run, **more))
+    monkeypatch.setattr(cache, "brief_of", lambda run, **more: looked.append(run.id) or real(run, **more))
     one = changed(own, before[17])
-    assert [entry.id for entry in cache.entries()] == before and looked == [one] == [*+reads]
+    assert [brief.id for brief in cache.briefs()] == before and looked == [one] == [*+reads]
     own.delete(one)
-    assert {entry.id for entry in cache.entries()} == {*before} - {one} and looked == [one]
+    assert {brief.id for brief in cache.briefs()} == {*before} - {one} and looked == [one]
 
 
 @pytest.mark.cases(2, 2)
@@ -275,14 +275,14 @@ def test_a_page_reads_no_record_twice(own: Store, page: str, reads: Counter[str]
 
 
 def test_the_page_of_jobs_looks_at_the_files_of_no_finished_run(own: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache.entries()
+    cache.briefs()
     seen: list[str] = []
     real = Store._scan
 
     def scanned(self: Store, *args: object, **more: object) -> object:
-        entries = real(self, *args, **more)  # type: ignore[arg-type]
-        seen.extend(entry.path.name for entry in entries)
-        return entries
+        briefs = real(self, *args, **more)  # type: ignore[arg-type]
+        seen.extend(brief.path.name for brief in briefs)
+        return briefs
 
     monkeypatch.setattr(Store, "_scan", scanned)
     assert len(opened("jobs").dataframe[0].value) == 40 and seen == []
@@ -299,13 +299,13 @@ def test_the_curves_of_a_pair_are_each_read_once(own: Store, monkeypatch: pytest
 
 
 def test_one_curve_of_many_runs_is_that_of_each(own: Store) -> None:
-    entries = cache.entries()[:3]
-    curves = [cache.curve(run) for run in cache.runs(entry.id for entry in entries)]
+    briefs = cache.briefs()[:3]
+    curves = [cache.curve(run) for run in cache.runs(brief.id for brief in briefs)]
     curves[1] = curves[1].iloc[:0]
-    whole = measures.pair_curve(entries, curves, "test")
+    whole = measures.pair_curve(briefs, curves, "test")
     sizes = [len(curve[curve["split"] == "test"]) for curve in curves]
     assert sizes == [len(whole), 0, len(whole)] and len(whole) > 0, "equal rows of two runs are one"
-    assert set(whole["localizer"]) == {entries[0].localizer} == {entries[2].localizer}
+    assert set(whole["localizer"]) == {briefs[0].localizer} == {briefs[2].localizer}
 
 
 class Tab:
@@ -431,7 +431,7 @@ def test_the_button_is_drawn(a_run: Run, monkeypatch: pytest.MonkeyPatch, empty:
     def script() -> None:
         from skillviz.ui import cache, exports
 
-        runs = cache.runs(entry.id for entry in cache.entries())
+        runs = cache.runs(brief.id for brief in cache.briefs())
         exports.zip_button("Download (zip)", runs, file="runs", key="zip", help="All of it.")
 
     test = driven.opened(script)

@@ -110,8 +110,8 @@ def test_a_run_that_may_not_be_read_is_listed_and_left(store: Store, refuse: Ref
     broken = store.list()[1].path
     refuse(broken / part, code)
     assert ids(store) == sorted({"a", "b", "c"} - {broken.name[-1]})
-    (entry,) = store.unreadable()
-    assert entry.path == broken and isinstance(entry.error, NotReadable) and os.strerror(code) in entry.reason
+    (brief,) = store.unreadable()
+    assert brief.path == broken and isinstance(brief.error, NotReadable) and os.strerror(code) in brief.reason
     refuses(NotReadable, os.strerror(code), store.open, broken.name)
     (finding,) = findings(store)
     assert finding.cure == "left" and os.strerror(code) in finding.problem
@@ -145,8 +145,8 @@ def test_a_store_that_may_not_be_listed_is_itself_what_cannot_be_read(
     refuse(store.root, code)
     both = Library([store, Store(made.path.parent)])
     assert store.list() == [] and [run.id for run in both.list()] == [made.id]
-    (entry,) = both.unreadable()
-    assert entry.path == store.root and os.strerror(code) in entry.reason
+    (brief,) = both.unreadable()
+    assert brief.path == store.root and os.strerror(code) in brief.reason
     assert both.open(made.id).id == made.id, "it is in the other store"
     refuses(NotReadable, "cannot be read", both.open, "nothing-like-it")
     assert cures(findings(store)) == [(store.root, "left")]
@@ -156,9 +156,9 @@ def test_a_store_that_may_not_be_listed_is_itself_what_cannot_be_read(
 def test_a_folder_name_that_is_not_utf_8_is_listed_as_it_can_be_printed(store: Store) -> None:
     shutil.copytree(store.list()[0].path, store.root / BAD)
     assert ids(store) == ["a", "b", "c"]
-    (entry,) = store.unreadable()
-    assert isinstance(entry.error, CorruptRun)
-    for words in (entry.name, entry.reason):
+    (brief,) = store.unreadable()
+    assert isinstance(brief.error, CorruptRun)
+    for words in (brief.name, brief.reason):
         assert "bad-\\udcff" in words and words.encode("utf-8")
     for command in ("list", "verify"):
         said = call("runs", command, "--runs-dir", store.root)
@@ -210,7 +210,7 @@ def test_pages_go_on(store: Store, page: str) -> None:
     for run in store.list():
         noted(store, run)
     test = opened(page, run=first.id)
-    assert not test.error and len(cache.entries()) == 3
+    assert not test.error and len(cache.briefs()) == 3
     assert page != "runs" or any("bad-\\udcff" in words.value for words in test.markdown)
 
 
@@ -225,13 +225,13 @@ def test_studies_that_cannot_be_read_are_named(store: Store, refuse: Refuse) -> 
     whole, broken = fake_study(store.root, "table1"), fake_study(store.root, "figure5")
     refuse(broken / "study.json", errno.EIO)
     assert [study.path for study in studies_in(store)] == [whole]
-    (entry,) = unreadable_studies(store)
-    assert entry.path == broken and "Input/output error" in entry.reason
+    (brief,) = unreadable_studies(store)
+    assert brief.path == broken and "Input/output error" in brief.reason
     said = call("runs", "doctor", "--dry-run", "--runs-dir", store.root)
     assert "figure5" in said.out and "Input/output error" in said.out
     assert any("Input/output error" in each.value for each in opened("studies").warning)
     refuse(store.root / FOLDER, errno.EACCES)
-    assert studies_in(store) == [] and [entry.path for entry in unreadable_studies(store)] == [store.root / FOLDER]
+    assert studies_in(store) == [] and [brief.path for brief in unreadable_studies(store)] == [store.root / FOLDER]
 
 
 def test_folders_of_models_and_tasks_that_cannot_be_read_are_passed_over(tmp_path: Path, refuse: Refuse) -> None:

@@ -34,7 +34,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, library
-from skillviz.show.entries import headline_scores
+from skillviz.show.briefs import headline_scores
 from skillviz.show.finding import finding
 from skillviz.tasks.registry import task as read_task
 from skillviz.tasks.splits import load

@@ -13,7 +13,7 @@ import pytest
 
 from skillviz import jobs
 from skillviz.runs.store import Store
-from skillviz.show.entries import entry_of, hero
+from skillviz.show.briefs import brief_of, hero
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import HOME, PAGES
 from skillviz.ui.pages.tour.tour_page import STEPS
@@ -143,7 +143,7 @@ def test_a_typed_sentence_is_scored_and_explained(address: str, run_id: str, vis
 @pytest.mark.nightly
 def test_every_page_opens_by_its_own_url(address: str, run_id: str, visit: Visit) -> None:
     page = visit(f"{address}/region?run={run_id}")
-    for name, entry in PAGES.items():
+    for name, brief in PAGES.items():
         page.goto(f"{address}/" if name == HOME else f"{address}/{name}?run={run_id}")
         settle(page)
-        assert page.locator("h1").first.inner_text() == entry.question
+        assert page.locator("h1").first.inner_text() == brief.question

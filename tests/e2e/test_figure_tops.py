@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from skillviz.runs.store import Store
-from skillviz.show.entries import Entry, entry_of
+from skillviz.show.briefs import RunBrief, brief_of
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.published_values import TABLES
 from skillviz.studies.store import studies_in
@@ -40,8 +40,8 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def entries() -> list[Entry]:
-    return [entry_of(run, is_of_user=False) for run in SHIPPED.list()]
+def briefs() -> list[RunBrief]:
+    return [brief_of(run, is_of_user=False) for run in SHIPPED.list()]
 
 
 def too_low(visit: Visit, address: str, links: list[str]) -> list[str]:
@@ -72,14 +72,16 @@ def test_of_every_study_that_methods_offer(shipped: str, visit: Visit, monkeypat
 
 
 @pytest.mark.nightly
-def test_of_two_to_six_compared_runs_however_long_their_names(shipped: str, visit: Visit, entries: list[Entry]) -> None:
-    pairs = [list(of_pair) for _, of_pair in groupby(sorted(entries, key=lambda e: e.pair), key=lambda e: e.pair)]
+def test_of_two_to_six_compared_runs_however_long_their_names(
+    shipped: str, visit: Visit, briefs: list[RunBrief]
+) -> None:
+    pairs = [list(of_pair) for _, of_pair in groupby(sorted(briefs, key=lambda e: e.pair), key=lambda e: e.pair)]
     most = [pair[:MOST] for pair in pairs if len(pair) >= MOST]
     longest = max(most, key=lambda of_pair: len("".join(short_names(of_pair))))
     apart = [pairs[0][0], pairs[-1][0]]
-    chosen = [",".join(entry.id for entry in runs) for runs in (longest, apart)]
-    learned = next(entry for entry in entries if entry.localizer == "learned")
-    assert len(longest) == MOST and len(to_begin_with(entries, learned)) > 1
+    chosen = [",".join(brief.id for brief in runs) for runs in (longest, apart)]
+    learned = next(brief for brief in briefs if brief.localizer == "learned")
+    assert len(longest) == MOST and len(to_begin_with(briefs, learned)) > 1
     links = ["compare", *(f"compare?{urlencode({'runs': runs})}" for runs in chosen), f"compare?run={learned.id}"]
     assert not too_low(visit, shipped, links)
 

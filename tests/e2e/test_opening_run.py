@@ -96,9 +96,9 @@ def problems_of(page: Any, name: str) -> list[str]:
 def test_no_page_of_the_opening_run_is_empty(newcomer: str, visit: Visit) -> None:
     run, problems = opening_run(), list[str]()
     page = visit(newcomer)
-    for name, entry in PAGES.items():
+    for name, brief in PAGES.items():
         page.goto(f"{newcomer}/{'' if name == HOME else name}" + ("" if name == HOME else f"?run={run.id}"))
-        page.locator("h1", has_text=entry.question).wait_for()
+        page.locator("h1", has_text=brief.question).wait_for()
         settle(page)
         page.wait_for_timeout(500)  # figures below the first one follow
         settle(page)

@@ -22,7 +22,7 @@ from skillviz.ui.pages.jobs import row
 from skillviz.ui.pages.runs import _group_label
 from tests.cli.calls import call
 from tests.fake_run import fake_run
-from tests.show.test_entries import entry
+from tests.show.test_briefs import brief
 from tests.tiny import tiny_pair, tiny_task
 from tests.ui.driven import (
     box,
@@ -221,8 +221,8 @@ def test_a_phone_sees_size_and_scores_first(own_copy: Path) -> None:
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_task_of_several_metrics_has_the_best_graft_in_each(order: int) -> None:
     scores = [("exact_match", 0.0), ("exact_match", 0.25), ("perplexity", 4.5), ("perplexity", 3.25)][::order]
-    entries = [entry(seed=seed, metric=metric, grafted=value) for seed, (metric, value) in enumerate(scores)]
-    label = _group_label([*entries, entry(seed=9, metric="accuracy", grafted=None)])
+    briefs = [brief(seed=seed, metric=metric, grafted=value) for seed, (metric, value) in enumerate(scores)]
+    label = _group_label([*briefs, brief(seed=9, metric="accuracy", grafted=None)])
     assert label.endswith("· 5 runs · graft exact match up to 25.0% · graft perplexity down to 3.25")
 
 

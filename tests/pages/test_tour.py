@@ -22,7 +22,7 @@ from skillviz.live.client import Client
 from skillviz.runs.record import Estimate, Scores, TaskNote
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, shipped_root
-from skillviz.show.entries import entry_of, hero
+from skillviz.show.briefs import brief_of, hero
 from skillviz.show.glossary import GLOSSARY
 from skillviz.ui import cache
 from skillviz.ui.pages.tour import questions, steps
@@ -462,7 +462,7 @@ def test_of_a_real_run_the_answers_agree_with_its_predictions(skilled: Run) -> N
 
 def test_on_the_run_that_ships_every_question_has_an_answer() -> None:
     runs = {run.id: run for run in Store(shipped_root()).list()}
-    run = runs[hero([entry_of(run, is_of_user=False) for run in runs.values()]).id]  # type: ignore[union-attr]
+    run = runs[hero([brief_of(run, is_of_user=False) for run in runs.values()]).id]  # type: ignore[union-attr]
     record, scores, left = run.record, run.record.metrics["test"], run.complement()
     row = left[(left["split"] == "test") & (left["metric"] == "recovered") & (left["size"] == record.size)].iloc[0]
     complement = Estimate(value=row["value"], low=row["low"], high=row["high"])

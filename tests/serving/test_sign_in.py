@@ -111,7 +111,7 @@ def test_wrong_secrets_let_nobody_in(
 ) -> None:
     secrets(content)
     monkeypatch.setattr(*(patched or (sign_in, "LIBRARY", sign_in.LIBRARY)))
-    for ask in (sign_in.providers, sign_in.user, cache.entries, cache.user_store):
+    for ask in (sign_in.providers, sign_in.user, cache.briefs, cache.user_store):
         refuses(BadInput, sentence, ask)
     assert not sign_in.is_open()
 
@@ -150,7 +150,7 @@ def test_who_is_nobody_reads_nothing(claims: dict[str, Any], signed_in: SignIn, 
     signed_in(**claims)
     one = ids["random"]
     for ask in (
-        cache.entries, cache.others, cache.studies, cache.records, cache.user_store, cache.library, visitor.roots,
+        cache.briefs, cache.others, cache.studies, cache.records, cache.user_store, cache.library, visitor.roots,
         partial(cache.run, one), partial(cache.runs, [one]), partial(cache.note, one),
     ):  # fmt: skip
         refuses(NotSignedIn, None, ask)
@@ -163,9 +163,9 @@ def test_each_user_has_a_list_of_the_own_and_the_shared_runs(signed_in: SignIn, 
     for name, other in ("ab", "ba", "ab", "ba"):  # the second time from the cache
         store = user(signed_in, name)
         assert store.root == store_of_user(user_runs.resolve(), user_named("https://id.example", name))
-        entries = {entry.id: entry.is_of_user for entry in cache.entries()}
-        assert entries == {own[name]: True, shared: False}
-        assert {record.run_id for record in cache.records()} == set(entries)
+        briefs = {brief.id: brief.is_of_user for brief in cache.briefs()}
+        assert briefs == {own[name]: True, shared: False}
+        assert {record.run_id for record in cache.records()} == set(briefs)
         assert cache.run(own[name]).path.parent == store.root
         for unknown in (own[other], own[other][:-2]):
             refuses(RunNotFound, None, cache.run, unknown)
@@ -208,9 +208,9 @@ def test_a_list_is_read_once_while_nothing_changes(signed_in: SignIn, empty: Pat
     monkeypatch.setattr(Store, "list", counted)
     for _ in range(3):
         fake_run(store, **SMALL)
-        assert len(cache.entries()) == len(store.folders())
+        assert len(cache.briefs()) == len(store.folders())
     before = counted.call_count
-    assert [len(cache.entries()) for _ in range(3)] == [3] * 3 and counted.call_count == before > 0
+    assert [len(cache.briefs()) for _ in range(3)] == [3] * 3 and counted.call_count == before > 0
 
 
 def test_a_page_asks_for_sign_in_and_makes_the_store(

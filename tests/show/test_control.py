@@ -20,30 +20,30 @@ from skillviz.runs.tables import logit_columns
 from skillviz.show.beyond import of_other_models
 from skillviz.show.control import beside_control, beside_finetuned, control_of, smallest_enough
 from tests.fake_run import fake_run
-from tests.show.test_entries import LARGE, entry
+from tests.show.test_briefs import LARGE, brief
 from tests.small_world import opening_run
 from tests.tables import equal, plain
 from tests.ui.shared_store import SMALL
 
-JUDGED, MATCHED, USUAL = entry(seed=1), entry("random-matched"), entry("random", seed=3)
-RIVALS = [entry("movement"), entry("random", seed=0), entry("random", seed=1), entry("random", size=100)]
-VARIANT = replace(entry("random"), id="variant", settings=LARGE)
-SIZES = [entry(size=size, recovered=gain) for size, gain in ((100, 0.5), (1000, 0.95), (10_000, 0.99))]
+JUDGED, MATCHED, USUAL = brief(seed=1), brief("random-matched"), brief("random", seed=3)
+RIVALS = [brief("movement"), brief("random", seed=0), brief("random", seed=1), brief("random", size=100)]
+VARIANT = replace(brief("random"), id="variant", settings=LARGE)
+SIZES = [brief(size=size, recovered=gain) for size, gain in ((100, 0.5), (1000, 0.95), (10_000, 0.99))]
 test_the_control_is_the_strictest_of_the_same_size_and_seed = equal({
     "the same seed": (lambda: control_of([JUDGED, *RIVALS], JUDGED), RIVALS[2]),
     "matched": (lambda: control_of([JUDGED, *RIVALS, MATCHED], JUDGED), MATCHED),
     "top movement": (lambda: control_of([JUDGED, RIVALS[0]], JUDGED), RIVALS[0]),
     "a control has stricter ones": (lambda: control_of(RIVALS[:2], RIVALS[0]), RIVALS[1]),
     "alone": (lambda: control_of(RIVALS[:2], RIVALS[1]), None),
-    "another size": (lambda: control_of([JUDGED, entry("random", size=999)], JUDGED), None),
-    "other examples": (lambda: control_of([JUDGED, entry("random", n=50)], JUDGED), None),
-    "other models": (lambda: control_of([JUDGED, entry("random", pair=("x",))], JUDGED), None),
+    "another size": (lambda: control_of([JUDGED, brief("random", size=999)], JUDGED), None),
+    "other examples": (lambda: control_of([JUDGED, brief("random", n=50)], JUDGED), None),
+    "other models": (lambda: control_of([JUDGED, brief("random", pair=("x",))], JUDGED), None),
     "other settings are passed over": (lambda: control_of([JUDGED, VARIANT, USUAL], JUDGED), USUAL),
 })  # fmt: skip
 test_the_smallest_region_with_most_of_the_gain_is_judged_and_else_its_own = equal({
     "of the largest": (lambda: smallest_enough(SIZES, SIZES[2]), SIZES[1]),
     "of the smallest": (
-        lambda: smallest_enough([*SIZES, entry("random", 10, recovered=1.0)], SIZES[0]), SIZES[1],
+        lambda: smallest_enough([*SIZES, brief("random", 10, recovered=1.0)], SIZES[0]), SIZES[1],
     ),
     "its own": (lambda: smallest_enough(SIZES[:1], SIZES[0]), SIZES[0]),
 })  # fmt: skip
@@ -63,11 +63,11 @@ def test_the_difference_is_paired_and_has_the_sign_of_the_graft(run: Run) -> Non
         (worse, predictions, "worse", "−"),
         (predictions, predictions, "no clear difference", ""),
     ):
-        judged = beside_control(run.record, own, entry("random"), other, "test")
+        judged = beside_control(run.record, own, brief("random"), other, "test")
         assert judged is not None and judged.verdict == verdict and judged.difference.startswith(sign)
         assert "random region" in judged.subject
     others = predictions.assign(example_id="other-" + predictions["example_id"])
-    assert beside_control(run.record, predictions, entry("random"), others, "test") is None, "no shared examples"
+    assert beside_control(run.record, predictions, brief("random"), others, "test") is None, "no shared examples"
 
 
 @pytest.mark.parametrize(

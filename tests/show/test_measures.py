@@ -21,9 +21,9 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show import beyond, gain, home, measures, sentences
-from skillviz.show.entries import DEFAULTS, setting_words
+from skillviz.show.briefs import DEFAULTS, setting_words
 from skillviz.show.table_words import in_words
-from tests.show.test_entries import LARGE, entry
+from tests.show.test_briefs import LARGE, brief
 from tests.tables import equal
 
 Logits = Callable[..., tuple[dict[str, np.ndarray], np.ndarray]]
@@ -94,15 +94,15 @@ def curve(size: int, value: float, seed: int = 0) -> pd.DataFrame:
 
 def test_a_size_that_was_searched_for_counts_before_one_cut_from_a_ranking() -> None:
     curves = [pd.concat([curve(100, 0.5), curve(1000, 0.8)]), curve(100, 0.7)]
-    whole = measures.pair_curve([entry(size=1000), entry(size=100)], curves, "test")
+    whole = measures.pair_curve([brief(size=1000), brief(size=100)], curves, "test")
     assert dict(zip(whole["size"], whole["value"], strict=True)) == {100: 0.7, 1000: 0.8}
 
 
 def test_runs_with_nondefault_settings_are_a_line_of_their_own() -> None:
-    entries = [entry("learned", 1), entry("learned", 2), entry("learned", 3, settings=LARGE)]
+    briefs = [brief("learned", 1), brief("learned", 2), brief("learned", 3, settings=LARGE)]
     curves = [curve(100, 0.7, seed).assign(localizer="learned") for seed in (1, 2, 3)]
-    points = by_size(measures.pair_curve(entries, curves, "test"), "accuracy")
-    settings = measures.nondefault_settings(entries)
+    points = by_size(measures.pair_curve(briefs, curves, "test"), "accuracy")
+    settings = measures.nondefault_settings(briefs)
     assert settings == list(points["settings"]) == ["", "", "batch size 1024"], "its size is an outcome: a row a run"
 
 
@@ -113,14 +113,14 @@ def test_runs_with_nondefault_settings_are_a_line_of_their_own() -> None:
 def test_regions_by_hand_are_single_marks_whatever_their_expression(changes: dict, told: str) -> None:
     """Neither of two equal sizes is lost."""
     expressions = [DEFAULTS | {"options": json.dumps({"expression": {"layers": [i]}})} for i in (0, 1)]
-    made = [entry("expression", 7, id=f"run-{i}", settings=tuple(one.items())) for i, one in enumerate(expressions)]
+    made = [brief("expression", 7, id=f"run-{i}", settings=tuple(one.items())) for i, one in enumerate(expressions)]
     assert measures.nondefault_settings([made[0], replace(made[1], **changes)]) == ["", told]
     assert "expression" in OUTCOME_SIZED
 
 
 def test_no_runs_give_an_empty_curve_and_splits_are_kept_apart() -> None:
     assert measures.pair_curve([], [], "test").empty
-    assert measures.pair_curve([entry()], [curve(1000, 0.8)], "validation").empty
+    assert measures.pair_curve([brief()], [curve(1000, 0.8)], "validation").empty
 
 
 def test_sums_by_kind_and_layer() -> None:

@@ -73,8 +73,8 @@ def test_tables_of_two_runs_are_not_confused(ids: dict[str, str]) -> None:
 def test_a_run_that_is_deleted_is_gone_from_the_list(
     when: str, user_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, real = cache.entries(), Store.names
-    gone = next(entry.id for entry in before if entry.is_of_user)
+    before, real = cache.briefs(), Store.names
+    gone = next(brief.id for brief in before if brief.is_of_user)
 
     def names(self: Store) -> Sequence[str]:
         listed = real(self)
@@ -86,10 +86,10 @@ def test_a_run_that_is_deleted_is_gone_from_the_list(
         shutil.rmtree(user_runs / gone)
     else:
         monkeypatch.setattr(Store, "names", names)
-        cache.entries()
-    after = cache.entries()
+        cache.briefs()
+    after = cache.briefs()
     assert len(after) == len(before) - 1 and not (user_runs / gone).exists()
-    assert [entry.is_of_user for entry in after if entry.id == gone] == [False], "the shipped one is left"
+    assert [brief.is_of_user for brief in after if brief.id == gone] == [False], "the shipped one is left"
 
 
 def test_drafts_and_graves_are_no_runs(user_runs: Path) -> None:
@@ -117,7 +117,7 @@ def test_unknown_ids_are_refused(names: list[str], ids: dict[str, str]) -> None:
 
 def test_finished_runs_are_looked_at_once_more_and_no_further(user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a thousand runs, each look at a folder's files takes ten milliseconds of a page."""
-    known = {entry.id for entry in cache.entries()}
+    known = {brief.id for brief in cache.briefs()}
     broken = user_runs / "broken"
     broken.mkdir()
     (broken / "run.json").write_text("{")

@@ -19,12 +19,12 @@ from skillviz.core.region import Region
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.show.entries import Entry, entry_of, headline_split, run_labels
+from skillviz.show.briefs import RunBrief, brief_of, headline_split, run_labels
 from skillviz.ui.chip import lead_of
 from skillviz.ui.pages import compare
 from skillviz.ui.pages.compare import MOST, Side, localizers_at, seeds_of, spec_differences, to_begin_with
 from tests.fake_run import fake_run
-from tests.show import test_entries
+from tests.show import test_briefs
 from tests.ui.driven import lacks
 from tests.ui.shared_store import SMALL
 from tests.ui.test_chip import chips
@@ -33,17 +33,17 @@ FIRST, SECOND, THIRD = "stagewise, seed 0", "stagewise, seed 1", "top movement, 
 PICTURE = "![x](http://x)"
 
 
-def entry(run_id: str, localizer: str = "stagewise", **fields) -> Entry:
-    return test_entries.entry(**{"id": run_id, "localizer": localizer, **fields})
+def brief(run_id: str, localizer: str = "stagewise", **fields) -> RunBrief:
+    return test_briefs.brief(**{"id": run_id, "localizer": localizer, **fields})
 
 
-def changed(run_id: str, localizer: str = "stagewise", *, of: dict[str, str], **fields) -> Entry:
-    plain = entry(run_id, localizer, **fields)
+def changed(run_id: str, localizer: str = "stagewise", *, of: dict[str, str], **fields) -> RunBrief:
+    plain = brief(run_id, localizer, **fields)
     return replace(plain, settings=tuple((name, of.get(name, value)) for name, value in plain.settings))
 
 
 def sides_of(*runs: Run) -> tuple[Side, ...]:
-    return compare.sides([entry_of(run, is_of_user=True) for run in runs], runs)
+    return compare.sides([brief_of(run, is_of_user=True) for run in runs], runs)
 
 
 def names_of(*runs: Run) -> list[str]:
@@ -84,7 +84,7 @@ def test_other_pairs_and_their_finetuned_models_are_named(three: tuple[Side, ...
 
 def test_repetitions_say_what_is_different(store: Store, three: tuple[Side, ...]) -> None:
     runs = (three[0].run, few(store))
-    made = [replace(entry_of(run, is_of_user=True), created=f"2026-01-0{day}") for day, run in enumerate(runs, start=1)]
+    made = [replace(brief_of(run, is_of_user=True), created=f"2026-01-0{day}") for day, run in enumerate(runs, start=1)]
     one, again = (side.name for side in compare.sides(made, runs))
     assert one == "stagewise" and again.startswith("stagewise, ") and "#" not in again
 
@@ -92,13 +92,13 @@ def test_repetitions_say_what_is_different(store: Store, three: tuple[Side, ...]
 @pytest.mark.parametrize(
     ("other", "name"),
     [
-        (entry("two", scored=(1, ("mnli",), True)), "also scored on MNLI"),
+        (brief("two", scored=(1, ("mnli",), True)), "also scored on MNLI"),
         (changed("two", of={"steps": "7"}), "steps 7"),
     ],
     ids=["other data", "a setting"],
 )
-def test_what_differs_is_in_the_name(other: Entry, name: str) -> None:
-    assert compare.short_names([entry("one"), other]) == ["stagewise", f"stagewise, {name}"]
+def test_what_differs_is_in_the_name(other: RunBrief, name: str) -> None:
+    assert compare.short_names([brief("one"), other]) == ["stagewise", f"stagewise, {name}"]
 
 
 def told(run: Run, **fields) -> Run:
@@ -111,7 +111,7 @@ def test_runs_of_other_data_are_not_paired_and_the_reason_is_said(three: tuple[S
     assert compare.unlike(other, baseline) == "it was scored on another task (MRPC, not SST-2)"
     note = baseline.record.task.model_copy(update={"fingerprint": "d" * 64})
     for task, why in ((note, "sha256"), (None, "does not say")):
-        assert why in compare.unlike(Side("other", baseline.entry, told(baseline.run, task=task)), baseline)
+        assert why in compare.unlike(Side("other", baseline.brief, told(baseline.run, task=task)), baseline)
 
 
 def test_values_are_the_stored_ones_and_a_shared_finetuned_model_is_one_row(three: tuple[Side, ...]) -> None:
@@ -179,7 +179,7 @@ def test_shares_have_their_chance_beside_them() -> None:
 
 def with_spec(side: Side, **changed) -> Side:
     spec = RunSpec(**{**side.run.spec.model_dump(), **changed})
-    return Side(side.name, side.entry, Run(Path("x"), side.record.model_copy(update={"spec": spec})))
+    return Side(side.name, side.brief, Run(Path("x"), side.record.model_copy(update={"spec": spec})))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ OF_ECE = (
 def test_better_and_worse_only_where_the_interval_leaves_out_zero(
     rows: list[tuple], order: str, says: list[str]
 ) -> None:
-    (baseline, *_) = compare.sides([entry(f"r{i}") for i in range(3)], [FakeRun()] * 3)
+    (baseline, *_) = compare.sides([brief(f"r{i}") for i in range(3)], [FakeRun()] * 3)
     said = compare.summary(lead_of(table(*rows), "accuracy", "run", list(order)), baseline, "grafted")
     assert not lacks(chips(said), *says) and said.count("-badge[") == bool(rows), "the others are below the figures"
     assert PICTURE not in said + "".join(compare.mcnemar(table(*rows), PICTURE))
@@ -254,42 +254,42 @@ def test_unknown_ids_are_shown_as_they_are() -> None:
 
 
 MANY = [
-    *(entry(f"m{seed}", "movement", seed=seed) for seed in range(8)),
-    *(entry(name, name) for name in ("random", "stagewise", "mine")),
-    entry("big", "random", size=999), entry("far", pair=("x", "y", "z", "", "")),
+    *(brief(f"m{seed}", "movement", seed=seed) for seed in range(8)),
+    *(brief(name, name) for name in ("random", "stagewise", "mine")),
+    brief("big", "random", size=999), brief("far", pair=("x", "y", "z", "", "")),
 ]  # fmt: skip
-LIKE, OF_SEED_1 = entry("like"), entry("like", seed=1)
+LIKE, OF_SEED_1 = brief("like"), brief("like", seed=1)
 VARIANTS = [changed(f"a{n}", "learned-ranked", seed=n, of={"steps": "7"}) for n in range(3)]
 BATCH = changed("small", "learned-ranked", of={"batch_size": "64"})
-OF_300 = entry("like", "biases", size=300)
+OF_300 = brief("like", "biases", size=300)
 NEAR_300 = [changed(f"a{n}", "learned-ranked", size=300 + n, of={"steps": "100"}) for n in range(1, 7)]
 USUAL = [
-    entry("far", size=9000), entry("random", "random", size=9000),
-    entry("near", size=400), entry("again", size=400, seed=1),
+    brief("far", size=9000), brief("random", "random", size=9000),
+    brief("near", size=400), brief("again", size=400, seed=1),
 ]  # fmt: skip
-SHIPPED = [entry(f"s{seed}", name, seed=seed) for name in ("random", "movement") for seed in range(2)]
+SHIPPED = [brief(f"s{seed}", name, seed=seed) for name in ("random", "movement") for seed in range(2)]
 OWN = {"is_of_user": True, "pair": ("mine", "tuned", "own", "x", "head"), "task": "own"}
-OLDER, NEWEST = entry("older", "random", created="2026-02-01", **OWN), entry("newest", created="2026-02-02", **OWN)
-DEMO = entry("demo", is_of_user=True, created="2026-02-03")
+OLDER, NEWEST = brief("older", "random", created="2026-02-01", **OWN), brief("newest", created="2026-02-02", **OWN)
+DEMO = brief("demo", is_of_user=True, created="2026-02-03")
 ELSE = {"is_of_user": True, "task": "else"}
-SINGLE = entry("single", pair=("mine", "tuned2", "else", "y", "head"), created="2026-02-04", **ELSE)
-KIN = entry("kin", pair=("mine", "tuned3", "else", "y", "head"), created="2026-01-05", **ELSE)
+SINGLE = brief("single", pair=("mine", "tuned2", "else", "y", "head"), created="2026-02-04", **ELSE)
+KIN = brief("kin", pair=("mine", "tuned3", "else", "y", "head"), created="2026-01-05", **ELSE)
 
 
 @pytest.mark.parametrize(
-    ("choose", "entries", "like", "chosen"),
+    ("choose", "briefs", "like", "chosen"),
     [
         (localizers_at, MANY, MANY[1], ["m1", "stagewise", "random", "mine"]),
-        (localizers_at, [LIKE, *VARIANTS, entry("plain", "learned-ranked", seed=5)], LIKE, ["like", "plain"]),
-        (localizers_at, [LIKE, BATCH, entry("plain", "random")], LIKE, ["like", "small", "plain"]),
-        (localizers_at, [OF_SEED_1, entry("r0", "random"), entry("r1", "random", seed=1)], OF_SEED_1, ["like", "r1"]),
+        (localizers_at, [LIKE, *VARIANTS, brief("plain", "learned-ranked", seed=5)], LIKE, ["like", "plain"]),
+        (localizers_at, [LIKE, BATCH, brief("plain", "random")], LIKE, ["like", "small", "plain"]),
+        (localizers_at, [OF_SEED_1, brief("r0", "random"), brief("r1", "random", seed=1)], OF_SEED_1, ["like", "r1"]),
         (seeds_of, MANY, MANY[2], ["m2", "m0", "m1", "m3", "m4", "m5"]),
         (to_begin_with, MANY[-1:], MANY[-1], ["far"]),
-        (to_begin_with, [LIKE, BATCH, entry("plain", "random")], LIKE, ["like", "plain"]),
+        (to_begin_with, [LIKE, BATCH, brief("plain", "random")], LIKE, ["like", "plain"]),
         (to_begin_with, [LIKE, BATCH], LIKE, ["like", "small"]),
         (to_begin_with, [*NEAR_300, *USUAL, OF_300], OF_300, ["like", "near", "random"]),
         (to_begin_with, [*NEAR_300, OF_300], OF_300, ["like", "a1"]),
-        (to_begin_with, [OF_300, entry("more", "biases", size=500)], OF_300, ["like", "more"]),
+        (to_begin_with, [OF_300, brief("more", "biases", size=500)], OF_300, ["like", "more"]),
         (to_begin_with, [NEWEST, OLDER, *SHIPPED], NEWEST, ["newest", "older"]),
         (to_begin_with, [SINGLE, NEWEST, OLDER, *SHIPPED], SINGLE, ["newest", "older"]),
         (to_begin_with, [SINGLE, OLDER, *SHIPPED], SINGLE, ["single", "older"]),
@@ -306,9 +306,9 @@ KIN = entry("kin", pair=("mine", "tuned3", "else", "y", "head"), created="2026-0
     ],
 )  # fmt: skip
 def test_what_is_compared_at_first(
-    choose: Callable[[list[Entry], Entry], list[str]], entries: list[Entry], like: Entry, chosen: list[str]
+    choose: Callable[[list[RunBrief], RunBrief], list[str]], briefs: list[RunBrief], like: RunBrief, chosen: list[str]
 ) -> None:
-    assert choose(entries, like) == chosen and len(chosen) <= MOST == 6
+    assert choose(briefs, like) == chosen and len(chosen) <= MOST == 6
 
 
 def test_the_only_run_of_its_pair_gives_way_to_a_pair_with_more() -> None:
@@ -318,6 +318,6 @@ def test_the_only_run_of_its_pair_gives_way_to_a_pair_with_more() -> None:
 
 
 def test_names_are_unique_and_say_the_settings() -> None:
-    entries = [*MANY, entry("twin-000001", "random"), entry("twin-000002", "random")]
-    assert len({*run_labels(entries).values()}) == len(entries)
+    briefs = [*MANY, brief("twin-000001", "random"), brief("twin-000002", "random")]
+    assert len({*run_labels(briefs).values()}) == len(briefs)
     assert compare.sides([BATCH, BATCH], [FakeRun()] * 2)[0].name == "learned, ranked, batch size 64"

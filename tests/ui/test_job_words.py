@@ -45,7 +45,7 @@ from skillviz.ui.pages.surgery.region_form import (
 )
 from tests.core.test_region_expression import TABLES, expressions, stored_in
 from tests.refused import refused
-from tests.show.test_entries import entry
+from tests.show.test_briefs import brief
 from tests.tables import equal
 from tests.ui.driven import lacks
 
@@ -363,7 +363,7 @@ def test_the_sentence_has_the_size() -> None:
 
 
 def test_runs_of_the_same_models_are_named_by_what_differs() -> None:
-    this, same, other = entry(id="a"), entry(id="b", seed=1), entry(id="c", pair=("x",), task="mrpc")
+    this, same, other = brief(id="a"), brief(id="b", seed=1), brief(id="c", pair=("x",), task="mrpc")
     names = names_beside([this, same, other], this)
     assert names["b"].replace("\N{NO-BREAK SPACE}", " ") == "stagewise · 0.1% · seed 1"
     assert names["c"].startswith("MRPC · ")

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz.models.fetch import COMMANDS
 from skillviz.runs.store import Store, shipped_root
 from skillviz.serving import downloads
-from skillviz.show.entries import entry_of, hero
+from skillviz.show.briefs import brief_of, hero
 from skillviz.ui import cache
 from tests.fake_run import fake_run
 from tests.tiny import tiny_pair, tiny_task
@@ -91,7 +91,7 @@ def test_a_shipped_run_of_real_models_names_what_is_missing_and_the_command(
 
 
 def test_where_models_or_data_are_missing_the_opening_run_is_offered() -> None:
-    opening = hero([entry_of(run, is_of_user=False) for run in Store(shipped_root()).list()])
+    opening = hero([brief_of(run, is_of_user=False) for run in Store(shipped_root()).list()])
     assert opening is not None
     missing = [("BadData", "'train.jsonl' is not there.")]
     test = page(fails=missing)

@@ -35,7 +35,7 @@ from skillviz.show import slices as slice_exhibits
 from skillviz.show import sparsity as sparsity_exhibits
 from skillviz.show import subskills as subskill_exhibits
 from skillviz.show import transfer as transfer_exhibits
-from skillviz.show.entries import entry_of, headline_split
+from skillviz.show.briefs import brief_of, headline_split
 from skillviz.show.example_table import answer_words
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.interpolation_grid import of_run, scores_of
@@ -199,18 +199,18 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
     """The metrics of `panels` by region size, over this run and all runs of its pair among `others`."""
     title, split = "How small can the region be?", headline_split(run.record)
     known = {other.id: other for other in others} | {run.id: run}
-    entries = [entry_of(one, is_of_user=True) for one in known.values()]
-    pair = next(entry.pair for entry in entries if entry.id == run.id)
-    entries = [entry for entry in entries if entry.pair == pair]
-    curve = measures.curve_of_runs(entries, [known[entry.id] for entry in entries], split, Run.curve)
+    briefs = [brief_of(one, is_of_user=True) for one in known.values()]
+    pair = next(brief.pair for brief in briefs if brief.id == run.id)
+    briefs = [brief for brief in briefs if brief.pair == pair]
+    curve = measures.curve_of_runs(briefs, [known[brief.id] for brief in briefs], split, Run.curve)
     if curve.empty:
         return Section("sparsity", title, (Words(NOTHING.format("curve")),))
-    settings = dict(zip((entry.id for entry in entries), measures.nondefault_settings(entries), strict=True))
+    settings = dict(zip((brief.id for brief in briefs), measures.nondefault_settings(briefs), strict=True))
     main_line = (run.spec.localizer, settings[run.id])
     offered = measures.offered(curve, run.record)
     metrics = [metric for metric in panels(offered[0]) if metric in offered]
     makes = [partial(sparsity_exhibits.sizes, curve, run.record, split, metric, main_line) for metric in metrics]
-    stands = f"{formats.counted(len(entries), 'run')} of this pair and task stand behind the figures."
+    stands = f"{formats.counted(len(briefs), 'run')} of this pair and task stand behind the figures."
     return Section(
         "sparsity",
         title,

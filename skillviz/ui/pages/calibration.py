@@ -17,7 +17,7 @@ from skillviz.runs.record import SPLITS
 from skillviz.runs.run import Run
 from skillviz.show import calibration, gain, measures, sentences
 from skillviz.show import out_of_scope as scope
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import show, theme

@@ -33,11 +33,9 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.show import beyond, gain, measures, sentences, text
 from skillviz.show import compare as exhibits
-from skillviz.show.compare import STATES
-from skillviz.show.comparisons import counted_rows, holding, legend
-from skillviz.show.entries import (
+from skillviz.show.briefs import (
     DEFAULTS,
-    Entry,
+    RunBrief,
     first_choice,
     folder_labels,
     headline_split,
@@ -49,6 +47,8 @@ from skillviz.show.entries import (
     run_labels,
     setting_labels,
 )
+from skillviz.show.compare import STATES
+from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.tasks.readable_names import readable_name
@@ -214,7 +214,7 @@ def curves(compared: Comparison) -> None:
     curve = curves_of(compared.alike, tables, split)
     offered = measures.offered(curve, record)
     metric = controls.select("metric", "Metric", offered, offered[0], shown=metric_heading, width=320)
-    is_one_pair = len({side.entry.pair for side in compared.alike}) == 1
+    is_one_pair = len({side.brief.pair for side in compared.alike}) == 1
     levels = measures.guesses(record, split, metric)
     if is_one_pair:
         levels = measures.levels(record, split, metric, measures.is_debiased(curve[curve["metric"] == metric]))
@@ -333,7 +333,7 @@ def limits(
         if side.name not in fitting:
             sentences.append(
                 f"The regions of {name} and {other} cannot be compared: the models have other parameters "
-                f"({formats.count(side.entry.d)} and {formats.count(baseline.entry.d)} graftable)."
+                f"({formats.count(side.brief.d)} and {formats.count(baseline.brief.d)} graftable)."
             )
     return sentences
 
@@ -352,23 +352,23 @@ def too_many(count: int) -> str:
     return f"This link names {count} runs. The first {MOST} are shown; more cannot be compared at once."
 
 
-def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
+def choose(briefs: Sequence[RunBrief]) -> tuple[tuple[Side, ...], Side, str]:
     """The chosen runs, the baseline among them, and the state that is compared; all controls are in one row.
 
     Shows an explanation and stops if there are fewer than two runs.
     """
-    if not entries:
+    if not briefs:
         st.info("No run is finished yet, so there is nothing to compare. *Runs* shows the progress of each.")
         st.page_link(page_table.PAGES["runs"].link(), label="Show all runs")
         st.stop()
-    by_id, names = {entry.id: entry for entry in entries}, run_labels(entries)
-    _fill_box(entries, by_id)
+    by_id, names = {brief.id: brief for brief in briefs}, run_labels(briefs)
+    _fill_box(briefs, by_id)
     row = st.container(horizontal=True, vertical_alignment="center")
     count = sum(run_id in by_id for run_id in st.session_state[KEY])
     with row.popover(f"{formats.counted(count, 'run')}", icon=":material/checklist:"):
         ids = st.multiselect(
             f"Runs ({FEWEST} to {MOST})",
-            [entry.id for entry in offered(entries, st.session_state[KEY])],
+            [brief.id for brief in offered(briefs, st.session_state[KEY])],
             key=KEY,
             format_func=lambda run_id: names.get(run_id, run_id),
             max_selections=MOST,
@@ -377,14 +377,14 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
             width=BOX,
             select_all=False,
         )
-    is_opening = _keep(ids, entries, by_id)
-    if is_opening and (last := _last(entries, by_id)).is_of_user and last.id not in ids:
+    is_opening = _keep(ids, briefs, by_id)
+    if is_opening and (last := _last(briefs, by_id)).is_of_user and last.id not in ids:
         st.caption(
             f"Your run {text.plain(names[last.id])} has no other run to be compared with yet. These ship with skillviz."
         )
     with row.popover("Quick sets", icon=":material/bolt:"):
-        _buttons(entries, by_id[_starting_run(ids, entries)])
-        variants_switch(entries)
+        _buttons(briefs, by_id[_starting_run(ids, briefs)])
+        variants_switch(briefs)
     if len(ids) < FEWEST:
         have = "One run is chosen" if ids else "No run is chosen"
         st.info(f"{have}. Choose {FEWEST} to {MOST} above, or use *Quick sets*.", icon=":material/compare_arrows:")
@@ -401,81 +401,81 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side, str]:
 
 def _state(sides: Sequence[Side]) -> str:
     """The compared state: grafts by default; if the fine-tuned models differ, the user may choose them instead."""
-    if len({side.entry.pair for side in sides}) == 1:
+    if len({side.brief.pair for side in sides}) == 1:
         return "grafted"
     return controls.segments(
         "state", "Compare the", tuple(STATES), "grafted", shown=STATES.get, help=about("graft"), shows_label=False
     )
 
 
-def localizers_at(entries: Sequence[Entry], like: Entry, at_default: bool = False) -> list[str]:
+def localizers_at(briefs: Sequence[RunBrief], like: RunBrief, at_default: bool = False) -> list[str]:
     """One run of each localizer of the same pair at the same size: `like`, then in the order of LOCALIZERS.
 
     Runs at the usual settings are preferred. With `at_default`, only runs at default settings or at those of `like`.
     """
-    fitting = [e for e in entries if (e.pair, e.size) == (like.pair, like.size) and e.localizer != like.localizer]
+    fitting = [e for e in briefs if (e.pair, e.size) == (like.pair, like.size) and e.localizer != like.localizer]
     if at_default:
-        fitting = [entry for entry in fitting if is_default(entry) or entry.settings == like.settings]
-    best: dict[str, Entry] = {}
-    role_of = roles(entries)
-    for entry in sorted(fitting, key=lambda e: (role_of[e.id] == "variant", e.seed != like.seed, e.seed, e.id)):
-        best.setdefault(entry.localizer, entry)
+        fitting = [brief for brief in fitting if is_default(brief) or brief.settings == like.settings]
+    best: dict[str, RunBrief] = {}
+    role_of = roles(briefs)
+    for brief in sorted(fitting, key=lambda e: (role_of[e.id] == "variant", e.seed != like.seed, e.seed, e.id)):
+        best.setdefault(brief.localizer, brief)
     order = [name for name in LOCALIZERS if name in best] + sorted(set(best) - set(LOCALIZERS))
     return [like.id, *(best[name].id for name in order)][:MOST]
 
 
-def seeds_of(entries: Sequence[Entry], like: Entry) -> list[str]:
+def seeds_of(briefs: Sequence[RunBrief], like: RunBrief) -> list[str]:
     """One run of each seed of the same localizer, pair, size and settings, `like` first."""
-    return [like.id, *(entry.id for entry in other_seeds(entries, like))][:MOST]
+    return [like.id, *(brief.id for brief in other_seeds(briefs, like))][:MOST]
 
 
-def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
+def to_begin_with(briefs: Sequence[RunBrief], like: RunBrief) -> list[str]:
     """The runs to show if the address names none: comparable with `like`, a user's own before shipped ones.
 
     If `like` is the only run of its pair: a user's newest other runs of its task, else the newest of the user's runs
     that has comparable ones, with these, else the user's newest runs. Without any of these, the pair with most runs.
     """
-    own = [entry for entry in entries if entry.is_of_user] if like.is_of_user else []
+    own = [brief for brief in briefs if brief.is_of_user] if like.is_of_user else []
     newest = [like, *sorted((e for e in own if e.id != like.id), key=lambda e: e.created, reverse=True)]
-    sets = [beside_it(offered, like) for offered in (own, entries) if offered]
-    sets.append([entry.id for entry in newest if entry.task == like.task])
-    sets += [beside_it(own, entry) for entry in newest[1:]]
-    sets.append([entry.id for entry in newest])
+    sets = [beside_it(offered, like) for offered in (own, briefs) if offered]
+    sets.append([brief.id for brief in newest if brief.task == like.task])
+    sets += [beside_it(own, brief) for brief in newest[1:]]
+    sets.append([brief.id for brief in newest])
     for ids in sets:
         if len(ids) >= FEWEST:
             return ids[:MOST]
-    studied, runs = Counter(entry.pair for entry in entries).most_common(1)[0]
+    studied, runs = Counter(brief.pair for brief in briefs).most_common(1)[0]
     if runs < FEWEST:
         return [like.id]
-    return to_begin_with(entries, first_choice([e for e in entries if e.pair == studied]))
+    return to_begin_with(briefs, first_choice([e for e in briefs if e.pair == studied]))
 
 
-def beside_it(entries: Sequence[Entry], like: Entry) -> list[str]:
+def beside_it(briefs: Sequence[RunBrief], like: RunBrief) -> list[str]:
     """`like` and the runs to compare it with: its pair's localizers at default settings and the same size.
 
     Without these: its other seeds, else the localizers at its size at any settings, else the localizers of its pair at
     the nearest sizes, preferably at default settings. Only `like` if its pair has no other run.
     """
-    role_of, others = roles(entries), [e for e in entries if e.pair == like.pair and e.id != like.id]
+    role_of, others = roles(briefs), [e for e in briefs if e.pair == like.pair and e.id != like.id]
     usual = [e for e in others if is_default(e)] or others
     usual = [e for e in usual if e.localizer != like.localizer] or usual
-    best: dict[str, Entry] = {}
-    for entry in sorted(
+    best: dict[str, RunBrief] = {}
+    for brief in sorted(
         usual, key=lambda e: (role_of[e.id] == "variant", abs(math.log(e.size / like.size)), e.seed != like.seed, e.id)
     ):
-        best.setdefault(entry.localizer, entry)
-    pair = [like.id, *(entry.id for entry in best.values())][:MOST]
+        best.setdefault(brief.localizer, brief)
+    pair = [like.id, *(brief.id for brief in best.values())][:MOST]
     sets = (partial(localizers_at, at_default=True), seeds_of, localizers_at)
-    return next((c for c in (*(make(entries, like) for make in sets), pair) if len(c) >= FEWEST), [like.id])
+    return next((c for c in (*(make(briefs, like) for make in sets), pair) if len(c) >= FEWEST), [like.id])
 
 
-def _keep(ids: Sequence[str], entries: Sequence[Entry], by_id: dict[str, Entry]) -> bool:
+def _keep(ids: Sequence[str], briefs: Sequence[RunBrief], by_id: dict[str, RunBrief]) -> bool:
     """Writes the runs to the address if the page would not open on them anyway, else only to the copied link.
 
     Returns whether the page opens on them.
     """
-    written, like = ",".join(ids) or NONE, _last(entries, by_id)
-    is_opening = list(ids) == to_begin_with(entries, like)
+    written, like = ",".join(ids) or NONE, _last(briefs, by_id)
+    is_opening = list(ids) == to_begin_with(briefs, like)
     # with another run in the address the page would open on other runs
     is_default = is_opening and address.current(address.RUN) in (None, like.id)
     address.keep(RUNS, written, is_default=is_default)
@@ -484,26 +484,26 @@ def _keep(ids: Sequence[str], entries: Sequence[Entry], by_id: dict[str, Entry])
     return is_opening
 
 
-def _last(entries: Sequence[Entry], by_id: dict[str, Entry]) -> Entry:
+def _last(briefs: Sequence[RunBrief], by_id: dict[str, RunBrief]) -> RunBrief:
     """The run of the address or of the session, else the first choice.
 
     A shipped run gives way to the user's own unless the address named it, because pages open on shipped runs without
     the user's choice.
     """
-    first, last = first_choice(entries), by_id.get(address.current(address.RUN) or "")
+    first, last = first_choice(briefs), by_id.get(address.current(address.RUN) or "")
     if last is None or (first.is_of_user and not last.is_of_user and not page.is_linked(last.id)):
         return first
     return last
 
 
-def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
+def _fill_box(briefs: Sequence[RunBrief], by_id: dict[str, RunBrief]) -> None:
     """Sets the box from the address or the session if it has no valid state, and shows which runs are missing."""
     if KEY in st.session_state and not address.is_asked(RUNS):
         st.session_state[KEY] = [run_id for run_id in st.session_state[KEY] if run_id in by_id]
         return
     written = address.current(RUNS)
     if written in (None, st.session_state.get(BEGUN)):  # the page itself chose these runs
-        st.session_state[KEY] = begun = to_begin_with(entries, _last(entries, by_id))
+        st.session_state[KEY] = begun = to_begin_with(briefs, _last(briefs, by_id))
         st.session_state[BEGUN] = ",".join(begun)
         return
     wanted = list(dict.fromkeys(name for name in written.split(",") if name and written != NONE))
@@ -516,7 +516,7 @@ def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
     st.session_state[KEY] = list(ids)[:MOST]
 
 
-def _resolved(name: str, by_id: dict[str, Entry]) -> str | None:
+def _resolved(name: str, by_id: dict[str, RunBrief]) -> str | None:
     """The id of the run with this id or unique prefix; None if there is none."""
     if name in by_id:
         return name
@@ -524,21 +524,21 @@ def _resolved(name: str, by_id: dict[str, Entry]) -> str | None:
     return matches[0] if len(matches) == 1 else None
 
 
-def _starting_run(ids: Sequence[str], entries: Sequence[Entry]) -> str:
+def _starting_run(ids: Sequence[str], briefs: Sequence[RunBrief]) -> str:
     """The run that the buttons start from: the baseline, else the first chosen run, else the session's run."""
     linked = address.current(BASELINE)
     if linked in ids:
         return str(linked)
-    known = {entry.id for entry in entries}
+    known = {brief.id for brief in briefs}
     last = address.current(address.RUN)
-    return ids[0] if ids else last if last in known else first_choice(entries).id
+    return ids[0] if ids else last if last in known else first_choice(briefs).id
 
 
-def _buttons(entries: Sequence[Entry], like: Entry) -> None:
+def _buttons(briefs: Sequence[RunBrief], like: RunBrief) -> None:
     title = localizer_style(like.localizer).title
     sets = {
-        f"All localizers at {formats.share(like.share)}": localizers_at(entries, like),
-        f"All seeds of {title}": seeds_of(entries, like),
+        f"All localizers at {formats.share(like.share)}": localizers_at(briefs, like),
+        f"All seeds of {title}": seeds_of(briefs, like),
     }
     for number, (label, ids) in enumerate(sets.items()):
         is_alone = len(ids) < FEWEST
@@ -557,7 +557,7 @@ class Side:
     """One of the compared runs; `name`, its key in every table, is its localizer and its distinguishing settings."""
 
     name: str
-    entry: Entry
+    brief: RunBrief
     run: Run
 
     @property
@@ -566,29 +566,29 @@ class Side:
         return self.run.record
 
 
-def sides(entries: Sequence[Entry], runs: Sequence[Run]) -> tuple[Side, ...]:
+def sides(briefs: Sequence[RunBrief], runs: Sequence[Run]) -> tuple[Side, ...]:
     """The runs with their names, in the given order."""
-    return tuple(map(Side, short_names(entries), entries, runs))
+    return tuple(map(Side, short_names(briefs), briefs, runs))
 
 
-def short_names(entries: Sequence[Entry]) -> list[str]:
-    """Short names: `stagewise`, with the pair, size, seed and settings that differ between the entries.
+def short_names(briefs: Sequence[RunBrief]) -> list[str]:
+    """Short names: `stagewise`, with the pair, size, seed and settings that differ between them.
 
     Settings that are not the default are always named. Repetitions of a run get distinguishing words."""
-    pairs, names = pair_labels(entries), []
-    folders = folder_labels(entries)
+    pairs, names = pair_labels(briefs), []
+    folders = folder_labels(briefs)
     parts = [
-        {"pair": pairs[entry.pair], "share": formats.share(entry.share), "seed": f"seed {entry.seed}",
-         "folder": ", ".join(folders[entry.id])}
-        for entry in entries
+        {"pair": pairs[brief.pair], "share": formats.share(brief.share), "seed": f"seed {brief.seed}",
+         "folder": ", ".join(folders[brief.id])}
+        for brief in briefs
     ]  # fmt: skip
     fields = differing(parts)
-    different = differing([dict(entry.settings) for entry in entries])
-    for place, entry in enumerate(entries):
-        words = [localizer_style(entry.localizer).title, *(values[place] for values in fields.values())]
-        settings = [name for name, value in entry.settings if name in different or value != DEFAULTS[name]]
-        names.append(", ".join([*words, *setting_labels(entry, settings)]))
-    more = repetition_words(names, entries)
+    different = differing([dict(brief.settings) for brief in briefs])
+    for place, brief in enumerate(briefs):
+        words = [localizer_style(brief.localizer).title, *(values[place] for values in fields.values())]
+        settings = [name for name, value in brief.settings if name in different or value != DEFAULTS[name]]
+        names.append(", ".join([*words, *setting_labels(brief, settings)]))
+    more = repetition_words(names, briefs)
     return [", ".join([name, *words]) for name, words in zip(names, more, strict=True)]
 
 
@@ -631,10 +631,10 @@ def finetuned(runs: Sequence[Side]) -> dict[str, Side]:
     """One run per fine-tuned model and data set, named `fine-tuned` or, if there are several, `fine-tuned, cr`."""
     first: dict[tuple[str, ...], Side] = {}
     for side in runs:
-        first.setdefault(side.entry.pair, side)
+        first.setdefault(side.brief.pair, side)
     if len(first) == 1:
         return {FINETUNED: runs[0]}
-    pairs = pair_labels([side.entry for side in runs])
+    pairs = pair_labels([side.brief for side in runs])
     return {f"{FINETUNED}, {pairs[pair]}": side for pair, side in first.items()}
 
 
@@ -648,7 +648,7 @@ def styles(sides: Sequence[Side], finetuned: Sequence[str] = ()) -> dict[str, St
     """The color and marks of each run, and of the fine-tuned models with these names."""
     style = state_style("finetuned")
     others = {name: Style(name, style.color, style.symbol, style.dash) for name in finetuned}
-    return run_styles([(side.name, side.entry.localizer) for side in sides]) | others
+    return run_styles([(side.name, side.brief.localizer) for side in sides]) | others
 
 
 def curves_of(runs: Sequence[Side], tables: Mapping[str, pd.DataFrame], split: str) -> pd.DataFrame:

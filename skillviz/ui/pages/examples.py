@@ -27,7 +27,7 @@ from skillviz.serving import sign_in
 from skillviz.show import attribution, example_table, measures, sentences, slices, text
 from skillviz.show import examples as exhibits
 from skillviz.show.attribution import Answer
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 from skillviz.show.example_table import STATES, AnswerWords, Filters, answer_words
 from skillviz.show.exhibit import drawn_once
 from skillviz.show.glossary import about

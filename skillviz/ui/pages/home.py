@@ -7,7 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.analysis.null_measures import by_measure
 from skillviz.show import home, measures, text
-from skillviz.show.entries import Entry, headline_split, opening_entry
+from skillviz.show.briefs import RunBrief, headline_split, opening_brief
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, page, run_list
 from skillviz.ui.chart import show, theme
@@ -15,9 +15,9 @@ from skillviz.ui.chip import chip
 from skillviz.ui.page_table import PAGES, is_presented
 
 
-def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
+def draw(top: DeltaGenerator, briefs: tuple[RunBrief, ...]) -> None:
     """Draws links beside the title in `top`, then numbers and figures."""
-    shown = opening_entry(entries)
+    shown = opening_brief(briefs)
     with page.explained():
         run = cache.run(shown.id)
     if not is_presented():  # in presenter mode the exit button is there, and an audience opens nothing
@@ -30,8 +30,8 @@ def draw(top: DeltaGenerator, entries: tuple[Entry, ...]) -> None:
     st.markdown(home.sentence(record, scores), help=about("graft", "region"))
     measured = cache.computed(("measures of nulls", split), [run], lambda: by_measure(run, split))
     _numbers(home.numbers(record, scores, split, measured))
-    alike = run_list.pair_entries(run)
-    main_line = (shown.localizer, measures.nondefault_settings(alike)[[entry.id for entry in alike].index(run.id)])
+    alike = run_list.pair_briefs(run)
+    main_line = (shown.localizer, measures.nondefault_settings(alike)[[brief.id for brief in alike].index(run.id)])
     points = run_list.pair_curve(alike, split)
     left, right = st.columns(2)
     with left:
@@ -53,6 +53,6 @@ def _numbers(numbers: list[home.Number]) -> None:
 
 
 def _door(name: str, label: str, kind: str, run_id: str = "") -> None:
-    entry = PAGES[name]
-    if st.button(label, type=kind, icon=f":material/{entry.icon}:", key=f"home.{name}"):  # type: ignore[arg-type]
-        st.switch_page(entry.link(), query_params={address.RUN: run_id} if run_id else None)
+    row = PAGES[name]
+    if st.button(label, type=kind, icon=f":material/{row.icon}:", key=f"home.{name}"):  # type: ignore[arg-type]
+        st.switch_page(row.link(), query_params={address.RUN: run_id} if run_id else None)

@@ -12,7 +12,7 @@ from skillviz.jobs.job import Job
 from skillviz.runs.folder import OPEN
 from skillviz.runs.run import Run
 from skillviz.runs.store import Unfinished
-from skillviz.show.entries import run_labels
+from skillviz.show.briefs import run_labels
 from skillviz.ui import cache, exports, jobs_view, page
 from skillviz.ui.page_table import PAGES
 
@@ -37,7 +37,7 @@ def ended() -> None:
         return
     shown = [each if isinstance(each, Job) else jobs.run_job(cache.user_store(), each) for each in listed[:MOST]]
     st.markdown("## Ended")
-    labels = run_labels(cache.entries())
+    labels = run_labels(cache.briefs())
     rows = pd.DataFrame([row(job, labels) for job in shown])
     chosen = st.dataframe(
         rows, hide_index=True, on_select="rerun", selection_mode="single-row", key="jobs.ended", column_order=SEEN,

@@ -30,8 +30,8 @@ from skillviz.runs.record import RunRecord
 from skillviz.show import beyond, known_truth, text
 from skillviz.show import methods as exhibits
 from skillviz.show import rivals as at_equal_bytes
+from skillviz.show.briefs import run_labels
 from skillviz.show.comparisons import counted_rows, holding, legend
-from skillviz.show.entries import run_labels
 from skillviz.show.glossary import about
 from skillviz.show.text import last_part
 from skillviz.studies.paper.claims import main_share
@@ -379,21 +379,19 @@ def rivals(base: str, task: str) -> None:
     st.markdown(f"## {at_equal_bytes.TITLE}", help=about("graft", "scale", "paired"))
     wanted = address.current(address.RUN)
     with page.explained():
-        library, entries = cache.library(), [one for one in cache.entries() if last_part(one.base) == last_part(base)]
-        entries.sort(key=lambda entry: (entry.id != wanted, entry.task != task))
+        library, briefs = cache.library(), [one for one in cache.briefs() if last_part(one.base) == last_part(base)]
+        briefs.sort(key=lambda brief: (brief.id != wanted, brief.task != task))
         known = runs_with(library, SCORED_RIVALS)
-        found = (
-            (one.id, stored_parts(library, cache.run(one.id), SCORED_RIVALS)) for one in entries if one.id in known
-        )
+        found = ((one.id, stored_parts(library, cache.run(one.id), SCORED_RIVALS)) for one in briefs if one.id in known)
         stored = {name: scores for name, scores in found if scores is not None}
     if not stored:
         st.markdown("What else fits into the bytes of a graft? No run from this base has been compared yet:")
-        st.code(f"python -m skillviz rivals {entries[0].id if entries else 'RUN'}", language="sh")
+        st.code(f"python -m skillviz rivals {briefs[0].id if briefs else 'RUN'}", language="sh")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         name = controls.select(
             "rivals_of", "Run", list(stored), next(iter(stored)),
-            shown=run_labels([entry for entry in entries if entry.id in stored]).get, width=420, shows_label=False,
+            shown=run_labels([brief for brief in briefs if brief.id in stored]).get, width=420, shows_label=False,
         )  # fmt: skip
         run, scores = cache.run(name), stored[name]
         metrics = panels(run.record.metric)

@@ -16,7 +16,7 @@ from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
 from skillviz.serving import sign_in
 from skillviz.show import text
-from skillviz.show.entries import Entry, opening_entry, pair_labels, run_labels
+from skillviz.show.briefs import RunBrief, opening_brief, pair_labels, run_labels
 from skillviz.tasks.readable_names import readable_name
 from skillviz.ui import address, cache, controls, exports, form, job_words, jobs_view, page, page_table, run_list
 from skillviz.ui.controls import action
@@ -32,10 +32,10 @@ FEW_ROWS = 30  # the number of rows up to which all groups are open
 MOST_NOTED = 10_000  # characters of a note
 
 
-def counts(entries: Sequence[Entry]) -> tuple[int, int, int]:
+def counts(briefs: Sequence[RunBrief]) -> tuple[int, int, int]:
     """The numbers of runs, tasks, and runs that ended unfinished; running jobs are not counted."""
     ended, unreadable = _ended()
-    return len(entries), len({entry.task for entry in entries}), len(ended) + len(unreadable)
+    return len(briefs), len({brief.task for brief in briefs}), len(ended) + len(unreadable)
 
 
 def _ended() -> tuple[list[Unfinished], Sequence[Unreadable]]:
@@ -44,13 +44,13 @@ def _ended() -> tuple[list[Unfinished], Sequence[Unreadable]]:
     return [run for run in unfinished if run.record.status not in OPEN], unreadable
 
 
-def filters(entries: Sequence[Entry]) -> list[Entry]:
+def filters(briefs: Sequence[RunBrief]) -> list[RunBrief]:
     """Draws the filters and returns the runs that pass; the filters are kept in the address."""
     search, localizers, origin = st.columns([4, 4, 3], vertical_alignment="bottom")
     with search:
         typed = form.words("search", "Search", "", placeholder="part of a name, a task, a note")
     with localizers:
-        names = sorted({entry.localizer for entry in entries})
+        names = sorted({brief.localizer for brief in briefs})
         chosen = form.any_of(
             "localizers",
             "Localizers",
@@ -62,44 +62,44 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
         )
     with origin:
         where = controls.segments("from", "From", ("all", "you", "skillviz"), "all")
-    _fill(entries)
+    _fill(briefs)
     # a user who filters by own runs looks for any of them, variants too
-    runs = entries if where == "you" else offered(entries, st.session_state[KEY])
-    notes = cache.notes(entry.id for entry in runs) if typed.strip() else {}
-    return [entry for entry in runs if _passes(entry, typed, chosen, where, notes.get(entry.id, ""))]
+    runs = briefs if where == "you" else offered(briefs, st.session_state[KEY])
+    notes = cache.notes(brief.id for brief in runs) if typed.strip() else {}
+    return [brief for brief in runs if _passes(brief, typed, chosen, where, notes.get(brief.id, ""))]
 
 
-def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str, note: str) -> bool:
+def _passes(brief: RunBrief, typed: str, localizers: Sequence[str], where: str, note: str) -> bool:
     words = typed.lower().split()
     texts = (
-        entry.id,
-        entry.base,
-        entry.finetuned,
-        entry.task,
-        readable_name(entry.task),
-        entry.localizer,
+        brief.id,
+        brief.base,
+        brief.finetuned,
+        brief.task,
+        readable_name(brief.task),
+        brief.localizer,
         note,
     )
     haystack = " ".join(texts).lower()
     return (
         all(word in haystack for word in words)
-        and (not localizers or entry.localizer in localizers)
-        and (where == "all" or entry.is_of_user == (where == "you"))
+        and (not localizers or brief.localizer in localizers)
+        and (where == "all" or brief.is_of_user == (where == "you"))
     )
 
 
-def _fill(entries: Sequence[Entry]) -> None:
+def _fill(briefs: Sequence[RunBrief]) -> None:
     """Sets the chosen runs from the address if it was changed, and removes runs that no longer exist."""
     if KEY not in st.session_state or address.is_asked(CHOSEN):
         st.session_state[KEY] = [name for name in (address.current(CHOSEN) or "").split(",") if name]
-    known = {entry.id for entry in entries}
+    known = {brief.id for brief in briefs}
     st.session_state[KEY] = [run_id for run_id in st.session_state[KEY] if run_id in known]
 
 
-def actions(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
+def actions(briefs: Sequence[RunBrief], shown: Sequence[RunBrief]) -> None:
     """Draws the box of chosen runs, which offers the `shown` ones, and the actions on them."""
-    labels = run_labels(entries)
-    ids = list(dict.fromkeys([*st.session_state[KEY], *(entry.id for entry in shown)]))
+    labels = run_labels(briefs)
+    ids = list(dict.fromkeys([*st.session_state[KEY], *(brief.id for brief in shown)]))
     with st.container(border=True):
         chosen_ids = st.multiselect(
             "Chosen runs", ids, key=KEY, format_func=lambda run_id: labels.get(run_id, run_id),
@@ -107,7 +107,7 @@ def actions(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
             select_all=False,
         )  # fmt: skip
         _keep(chosen_ids)
-        by_id = {entry.id: entry for entry in entries}
+        by_id = {brief.id: brief for brief in briefs}
         chosen = [by_id[run_id] for run_id in chosen_ids]
         with st.container(horizontal=True):
             _open_button(chosen_ids)
@@ -118,7 +118,7 @@ def actions(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
                 "Download (zip)", runs, file=_zip_name(chosen_ids), key="library.zip",
                 help="Stored files and tables as CSV of the chosen runs. Overview exports a run with its report.",
             )  # fmt: skip
-            is_own = bool(chosen) and all(entry.is_of_user for entry in chosen)
+            is_own = bool(chosen) and all(brief.is_of_user for brief in chosen)
             no_deletion = None if is_own else "Choose runs of your own. Those that ship with skillviz stay."
             if action("Delete", icon=":material/delete:", disabled=not is_own, help=no_deletion):
                 confirm_delete(chosen_ids)
@@ -157,9 +157,9 @@ def _compare_button(ids: Sequence[str]) -> None:
         st.switch_page(page_table.PAGES["compare"].link(), query_params={"runs": ",".join(ids)})
 
 
-def groups(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
+def groups(briefs: Sequence[RunBrief], shown: Sequence[RunBrief]) -> None:
     """Draws the `shown` runs, with one fold per task; the content of a closed fold is not computed."""
-    if not entries:
+    if not briefs:
         _nothing("No run is finished yet", "The first one appears here. *Jobs* shows how far it is.")
         st.page_link(page_table.PAGES["launch"].link(), label="Start a localization", icon=":material/play_arrow:")
         return
@@ -167,10 +167,10 @@ def groups(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
         _nothing("No run matches", "Every run is hidden by the filters above.")
         st.button("Clear filters", icon=":material/filter_alt_off:", on_click=_clear_filters)
         return
-    by_task: dict[str, list[Entry]] = defaultdict(list)
-    for entry in shown:
-        by_task[entry.task].append(entry)
-    first, chosen = _first_task(entries), set(st.session_state[KEY])
+    by_task: dict[str, list[RunBrief]] = defaultdict(list)
+    for brief in shown:
+        by_task[brief.task].append(brief)
+    first, chosen = _first_task(briefs), set(st.session_state[KEY])
     opens_all = len(shown) <= FEW_ROWS
     order = sorted(by_task, key=lambda task: (task != first, task))
     for number, task in enumerate(order):
@@ -178,14 +178,14 @@ def groups(entries: Sequence[Entry], shown: Sequence[Entry]) -> None:
         fold = st.expander(_group_label(by_task[task]), expanded=opens_all or number == 0, key=key, on_change="rerun")
         if fold.open:
             with fold:
-                _table(by_task[task], chosen, pair_labels(entries))
+                _table(by_task[task], chosen, pair_labels(briefs))
 
 
-def _first_task(entries: Sequence[Entry]) -> str:
+def _first_task(briefs: Sequence[RunBrief]) -> str:
     """The task whose group is open: of the session's last run, else of the run that the dashboard opens with."""
     run_id = address.last_used(address.RUN)
-    last = next((entry for entry in entries if entry.id == run_id), None)
-    return (last or opening_entry(entries)).task
+    last = next((brief for brief in briefs if brief.id == run_id), None)
+    return (last or opening_brief(briefs)).task
 
 
 def _nothing(heading: str, words: str) -> None:
@@ -202,34 +202,34 @@ def _clear_filters() -> None:
     controls.assign("from", "all")
 
 
-def _group_label(entries: Sequence[Entry]) -> str:
+def _group_label(briefs: Sequence[RunBrief]) -> str:
     """`cr`, the number of runs, and the best graft in each metric.
 
     The label does not depend on the chosen runs: a fold with a new label would be redrawn, and a user who marks rows by
     keyboard would lose the focus."""
-    parts = [formats.counted(len(entries), "run")]
+    parts = [formats.counted(len(briefs), "run")]
     by_metric = defaultdict[str, list[float]](list)
-    for entry in entries:
-        if entry.grafted is not None:
-            by_metric[entry.metric].append(entry.grafted)
+    for brief in briefs:
+        if brief.grafted is not None:
+            by_metric[brief.metric].append(brief.grafted)
     for row in map(metric_row, sorted(by_metric)):
         best = max(by_metric[row.name], key=row.merit)
         parts.append(f"graft {row.title} {'down' if row.better == 'lower' else 'up'} to {row.number(best)}")
-    return f"**{text.tasks(entries[0].task)}** · {' · '.join(parts)}"
+    return f"**{text.tasks(briefs[0].task)}** · {' · '.join(parts)}"
 
 
-def _table(entries: Sequence[Entry], chosen: set[str], labels: Mapping[tuple[str, ...], str]) -> None:
+def _table(briefs: Sequence[RunBrief], chosen: set[str], labels: Mapping[tuple[str, ...], str]) -> None:
     """Draws the runs of one task; its marked rows are the chosen runs."""
-    ordered = sorted(entries, key=lambda e: (labels[e.pair], e.localizer, e.share, e.seed, e.id))
+    ordered = sorted(briefs, key=lambda e: (labels[e.pair], e.localizer, e.share, e.seed, e.id))
     frame = run_list.listing(ordered).drop(columns="size")
-    frame["models and task"] = [labels[entry.pair].removeprefix(f"{readable_name(entry.task)} · ") for entry in ordered]
+    frame["models and task"] = [labels[brief.pair].removeprefix(f"{readable_name(brief.task)} · ") for brief in ordered]
     frame = frame.rename(columns={"models and task": "model"})
     first = [name for name in FIRST if name in frame]
     frame = frame[[*first, *(name for name in frame if name not in first)]]
     alike = [name for name in ("model", "from") if frame[name].nunique() == 1]
     empty = [name for name in ("settings", "note") if not frame[name].any()]
     empty += [name for name in ("graft", "ece") if frame[name].isna().all()]
-    ids, key = frame["run"].tolist(), f"{TABLE}.{entries[0].task}"
+    ids, key = frame["run"].tolist(), f"{TABLE}.{briefs[0].task}"
     rows = [row for row, run_id in enumerate(ids) if run_id in chosen]
     if _marked(key) != rows:
         st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
@@ -242,9 +242,9 @@ def _table(entries: Sequence[Entry], chosen: set[str], labels: Mapping[tuple[str
         column_order=run_list.seen(listed),
         selection_mode="multi-row",
         on_select=lambda: _marked_anew(key, ids),
-        alt=f"Runs on {readable_name(entries[0].task)}, one per row",
+        alt=f"Runs on {readable_name(briefs[0].task)}, one per row",
     )
-    exports.table_menu(frame, file=exports.file_name("runs", entries[0].task), key=key, caption="Runs")
+    exports.table_menu(frame, file=exports.file_name("runs", briefs[0].task), key=key, caption="Runs")
 
 
 def _marked(key: str) -> list[int]:
@@ -260,10 +260,10 @@ def _marked_anew(key: str, ids: Sequence[str]) -> None:
     _choose([*kept, *(run_id for run_id in marked if run_id not in before)])
 
 
-def _note(entry: Entry) -> None:
-    key = f"library.note.{entry.id}"
+def _note(brief: RunBrief) -> None:
+    key = f"library.note.{brief.id}"
     try:
-        stored = cache.note(entry.id)
+        stored = cache.note(brief.id)
     except StoreError as error:  # an unreadable note may not be overwritten
         st.error(text.plain(sign_in.sentence_of(error)))
         return
@@ -272,7 +272,7 @@ def _note(entry: Entry) -> None:
                  max_chars=MOST_NOTED)  # fmt: skip
     if action("Save note", disabled=st.session_state[key] == stored):
         try:
-            cache.user_store().set_note(entry.id, st.session_state[key])
+            cache.user_store().set_note(brief.id, st.session_state[key])
         except StoreError as error:
             st.error(text.plain(sign_in.sentence_of(error)))
         else:
@@ -282,7 +282,7 @@ def _note(entry: Entry) -> None:
 @st.dialog("Delete for good?")
 def confirm_delete(run_ids: Sequence[str]) -> None:
     """Asks for confirmation before runs are deleted for good."""
-    labels = run_labels(cache.entries())
+    labels = run_labels(cache.briefs())
     names = "\n".join(f"- {text.plain(labels.get(run_id, ''))} (`{visible(run_id)}`)" for run_id in run_ids)
     place = sign_in.without_places(f"`{cache.user_store().root}`")
     st.markdown(f"This removes all files from {place} and cannot be undone:\n\n{names}")
@@ -333,12 +333,10 @@ def unfinished() -> None:
                     confirm_delete([path.name])
 
 
-def _why(entry: Unfinished) -> str:
+def _why(job: Unfinished) -> str:
     """The title of the failure, its message and advice."""
-    error = entry.record.error
+    error = job.record.error
     if error is None:
-        return (
-            "It can go on from its last checkpoint." if entry.record.status == "cancelled" else "No reason was stored."
-        )
+        return "It can go on from its last checkpoint." if job.record.status == "cancelled" else "No reason was stored."
     title, todo = job_words.failure(error.kind)
     return f"{title}: {error.message} {todo}"

@@ -16,26 +16,26 @@ from skillviz.runs.run import Run
 from skillviz.show import beyond
 from skillviz.show import checkpoints as exhibits
 from skillviz.show import sparsity as sizes
+from skillviz.show.briefs import RunBrief
 from skillviz.show.control import beside_finetuned, smallest_enough
-from skillviz.show.entries import Entry
 from skillviz.show.glossary import about
 from skillviz.ui import cache, exports, page, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import judged_text
 
 
-def finding(entries: Sequence[Entry], curve: pd.DataFrame, line: tuple[str, str], split: str) -> str:
+def finding(briefs: Sequence[RunBrief], curve: pd.DataFrame, line: tuple[str, str], split: str) -> str:
     """The headline: the smallest sufficient region of one line, in the `curve` of a pair's runs on a split."""
-    runs = run_list.runs_of(entries)
+    runs = run_list.runs_of(briefs)
     return cache.computed(("smallest region", split, *line), runs, lambda: sizes.finding(curve, line))
 
 
-def verdict(entries: Sequence[Entry], like: Entry, split: str) -> str:
+def verdict(briefs: Sequence[RunBrief], like: RunBrief, split: str) -> str:
     """The verdict against the fine-tuned model on this search's smallest region with 95% of the gain, in Markdown.
 
     A run without such a region is judged itself. Empty if no paired difference is stored."""
     with page.explained():
-        record = cache.run(smallest_enough(entries, like).id).record
+        record = cache.run(smallest_enough(briefs, like).id).record
     scores = record.metrics.get(split)
     judged = beside_finetuned(record, scores, names_size=True) if scores else None
     return judged_text(judged) if judged else ""
@@ -49,13 +49,13 @@ def beyond_null(record: RunRecord, split: str) -> None:
         st.markdown(told, help=about("null", "paired"))
 
 
-def runs(run: Run, entries: Sequence[Entry]) -> None:
+def runs(run: Run, briefs: Sequence[RunBrief]) -> None:
     """Draws the figure's runs in a table, whose content is sent only when it is opened."""
-    title = f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"
+    title = f"{formats.counted(len(briefs), 'run')} of this pair and task in the figure"
     fold = st.expander(title, key="table.runs", on_change="rerun")
     if fold.open:
         with fold:
-            listed, file = run_list.listing(entries), exports.file_name(run.id, "runs")
+            listed, file = run_list.listing(briefs), exports.file_name(run.id, "runs")
             st.dataframe(
                 listed, hide_index=True, column_config=run_list.COLUMNS, column_order=run_list.seen(listed),
                 alt="The runs drawn above",
@@ -66,7 +66,7 @@ def runs(run: Run, entries: Sequence[Entry]) -> None:
 def checkpoints(run: Run) -> None:
     """Draws the section on checkpoints; nothing if no other checkpoint of the same fine-tuning has a comparable run."""
     with page.explained():
-        series = series_of(run, cache.runs(entry.id for entry in cache.entries()))
+        series = series_of(run, cache.runs(brief.id for brief in cache.briefs()))
         if not series:
             return
         points = checkpoint_points(series)

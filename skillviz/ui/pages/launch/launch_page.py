@@ -24,7 +24,7 @@ from skillviz.runs.pace import OTHERS, work_words
 from skillviz.runs.spec import KINDS, NO_NULLS, RunSpec, read_spec
 from skillviz.serving import sign_in
 from skillviz.show import text
-from skillviz.show.entries import READOUT_TITLES
+from skillviz.show.briefs import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, jobs_view, live, study_choice

@@ -16,7 +16,7 @@ from skillviz.models.heads import READOUTS
 from skillviz.models.tokenizer import most_tokens, words_problem
 from skillviz.serving import quota, sign_in, uploads, visitor
 from skillviz.show import text
-from skillviz.show.entries import READOUT_TITLES
+from skillviz.show.briefs import READOUT_TITLES
 from skillviz.show.glossary import about
 from skillviz.tasks import registry, uploaded
 from skillviz.tasks.reading import FORMATS

@@ -119,7 +119,7 @@ def nulls(run: Run, split: str) -> None:
     if not has_null(run.spec.localizer):
         return
     st.markdown(f"## {beyond.TITLE}", help=about("null"))
-    others = (cache.run(entry.id).record for entry in run_list.pair_entries(run) if entry.id != run.id)
+    others = (cache.run(brief.id).record for brief in run_list.pair_briefs(run) if brief.id != run.id)
     shown = beyond.stored_beside(run.record, others)
     if shown is None or not beyond.sentence(shown, split):
         st.markdown("Not measured. This command makes the run with a null:")
@@ -148,7 +148,7 @@ def _other_models(run: Run, split: str) -> None:
     """Draws the margin over all fine-tuned models with the same search, and a link to their comparison, if there are
     several."""
     searched = (run.spec.localizer, run.record.size, run.record.task_name)
-    alike = [one.id for one in cache.entries() if (one.localizer, one.size, one.task) == searched]
+    alike = [one.id for one in cache.briefs() if (one.localizer, one.size, one.task) == searched]
     others = beyond.of_other_models(run.record, (cache.run(name).record for name in alike))
     if not others:
         return

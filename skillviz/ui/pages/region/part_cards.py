@@ -20,7 +20,7 @@ from skillviz.runs.part_scores import PartScores, stored_parts
 from skillviz.runs.run import Run
 from skillviz.serving import sign_in
 from skillviz.show import part_effects as exhibits
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 from skillviz.show.example_table import whole_text
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, exports, live, page

@@ -18,8 +18,8 @@ from skillviz.runs.run import Run
 from skillviz.show import other_regions as regions_exhibits
 from skillviz.show import region as exhibits
 from skillviz.show import sentences, text
+from skillviz.show.briefs import RunBrief, headline_split, other_seeds, pair_labels, run_labels
 from skillviz.show.control import beside_control, beside_finetuned, control_of
-from skillviz.show.entries import Entry, headline_split, other_seeds, pair_labels, run_labels
 from skillviz.show.glossary import about
 from skillviz.show.region import Cell, shared_layers
 from skillviz.ui import address, cache, controls, exports, page, presenter
@@ -49,15 +49,15 @@ HEIGHT = 320
 def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
     """Draws the map; a click on a cell, or the box beside the map, chooses the framed cell."""
     with page.explained():
-        entries = cache.entries()
-        this = next(entry for entry in entries if entry.id == run.id)
-        others, seeds = _others(entries, this), other_seeds(entries, this)[: MOST_SEEDS - 1]
+        briefs = cache.briefs()
+        this = next(brief for brief in briefs if brief.id == run.id)
+        others, seeds = _others(briefs, this), other_seeds(briefs, this)[: MOST_SEEDS - 1]
     cell = choices[controls.current(CELL, list(choices), next(iter(choices)))]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         views = [*exhibits.views_of(layers), *(["stability"] if seeds else []), *([EFFECT] if run.record.task else [])]
         views += [{DISJOINT: ROLES}.get(kind, kind) for kind in (MINIMAL, DISJOINT) if stored(run, kind)]
         view = controls.segments(VIEW, "Show", views, views[0], shown=VIEWS.get, shows_label=False)
-        names = names_beside(entries, this)
+        names = names_beside(briefs, this)
         other = controls.select(
             OTHER, "Compare with", [ALONE, *others], ALONE,
             shown=lambda run_id: names[run_id] if run_id else "Compare with another region",
@@ -73,7 +73,7 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
             view, layers = "overlap", exhibits.shared_layers(layers, [(region, second)], run.record)
             st.markdown(exhibits.comparison(region, second))
         elif view == "stability":
-            regions = [region, *(cache.region(cache.run(entry.id)) for entry in seeds)]
+            regions = [region, *(cache.region(cache.run(brief.id)) for brief in seeds)]
             layers = exhibits.shared_layers(layers, list(combinations(regions, 2)), run.record)
             st.markdown(exhibits.seeds_agreement(regions))
     shown = exhibits.region_map(layers, view, cell, theme(), (HERE, THERE))
@@ -82,17 +82,17 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
     below(shown, name="map", title=shown.title, reads=reads, table=shown.table, run_id=run.id)
 
 
-def names_beside(entries: Sequence[Entry], this: Entry) -> dict[str, str]:
+def names_beside(briefs: Sequence[RunBrief], this: RunBrief) -> dict[str, str]:
     """The runs' names by id, for a narrow box on the page of `this`; runs of the same models omit the models."""
-    shared = f"{pair_labels(entries)[this.pair]} · "
-    return {run_id: name.removeprefix(shared) for run_id, name in run_labels(entries).items()}
+    shared = f"{pair_labels(briefs)[this.pair]} · "
+    return {run_id: name.removeprefix(shared) for run_id, name in run_labels(briefs).items()}
 
 
-def _others(entries: Sequence[Entry], this: Entry) -> list[str]:
+def _others(briefs: Sequence[RunBrief], this: RunBrief) -> list[str]:
     """The runs whose regions can be compared with this one: of the same base model, runs on the same task first."""
-    fitting = [e for e in offered(entries, (this.id,)) if (e.base, e.d) == (this.base, this.d) and e.id != this.id]
+    fitting = [e for e in offered(briefs, (this.id,)) if (e.base, e.d) == (this.base, this.d) and e.id != this.id]
     order = sorted(fitting, key=lambda e: (e.pair != this.pair, e.task, e.size != this.size, e.localizer, e.seed))
-    return [entry.id for entry in order]
+    return [brief.id for brief in order]
 
 
 def _clicked(choices: Collection[str]) -> None:
@@ -160,8 +160,8 @@ def verdict(run: Run) -> str:
     """The verdict on the graft against a control of its size, or if none is stored the fine-tuned model, in Markdown.
 
     Empty if there is no paired difference."""
-    entries, split = cache.entries(), headline_split(run.record)
-    control = control_of(entries, next(entry for entry in entries if entry.id == run.id))
+    briefs, split = cache.briefs(), headline_split(run.record)
+    control = control_of(briefs, next(brief for brief in briefs if brief.id == run.id))
     judged = None
     if control is not None:
         with page.explained():

@@ -13,7 +13,7 @@ from skillviz.runs.part_scores import PartScores, stored_parts
 from skillviz.runs.run import Run
 from skillviz.show import sentences
 from skillviz.show import subskills as exhibits
-from skillviz.show.entries import headline_split
+from skillviz.show.briefs import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, controls, exports, page
 from skillviz.ui.chart import show, theme

@@ -20,7 +20,7 @@ from skillviz.models.heads import READOUTS
 from skillviz.runs.store import Store
 from skillviz.serving import sign_in, uploads, visitor
 from skillviz.show import table_words, text
-from skillviz.show.entries import READOUT_TITLES
+from skillviz.show.briefs import READOUT_TITLES
 from skillviz.show.glossary import about
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import is_as_requested, refuse_edited, study_of, write_study

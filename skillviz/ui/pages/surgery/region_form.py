@@ -24,7 +24,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import RANKING, Run, parameter_table
 from skillviz.serving import sign_in
 from skillviz.show import measures, text
-from skillviz.show.entries import Entry
+from skillviz.show.briefs import RunBrief
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache
 
@@ -535,15 +535,15 @@ def stored(run_id: str, size: int | None) -> Region:
     return cache.region(run) if size is None else run.cut(size)
 
 
-def names(entries: Sequence[Entry]) -> dict[str, str]:
+def names(briefs: Sequence[RunBrief]) -> dict[str, str]:
     """A short name of each run by its id, such as `stagewise, 0.1%, seed 0`, with settings that are not the default.
 
     Equal names are numbered."""
     by_id: dict[str, str] = {}
     seen: Counter[str] = Counter()
-    for entry, settings in zip(entries, measures.nondefault_settings(entries), strict=True):
-        parts = [localizer_style(entry.localizer).title, formats.share(entry.share), f"seed {entry.seed}", settings]
+    for brief, settings in zip(briefs, measures.nondefault_settings(briefs), strict=True):
+        parts = [localizer_style(brief.localizer).title, formats.share(brief.share), f"seed {brief.seed}", settings]
         name = ", ".join(part for part in parts if part)
         seen[name] += 1
-        by_id[entry.id] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        by_id[brief.id] = name if seen[name] == 1 else f"{name} ({seen[name]})"
     return by_id

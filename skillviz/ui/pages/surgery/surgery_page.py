@@ -24,7 +24,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.serving import sign_in
 from skillviz.show import gain, measures, sentences, text
 from skillviz.show import surgery as exhibits
-from skillviz.show.entries import Entry, headline_split
+from skillviz.show.briefs import RunBrief, headline_split
 from skillviz.show.glossary import about
 from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
 from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table
@@ -33,7 +33,7 @@ from skillviz.ui.chip import chip_text
 from skillviz.ui.controls import action
 from skillviz.ui.pages.surgery import region_form
 from skillviz.ui.pages.surgery.region_form import HandRegion
-from skillviz.ui.run_list import pair_entries
+from skillviz.ui.run_list import pair_briefs
 
 SAMPLES = (50, 100, 200, 500, 1000)
 USUAL = 200
@@ -47,7 +47,7 @@ JOB = "job"
 def built(run: Run) -> HandRegion:
     """The counted region that the form describes; shows an explanation and stops if there is none."""
     with page.explained():
-        table, names = region_form.table_of(run), region_form.names(pair_entries(run))
+        table, names = region_form.table_of(run), region_form.names(pair_briefs(run))
     expression = region_form.chosen(run, table, names)
     with page.explained():
         return region_form.hand_region_of(run, expression, table)
@@ -55,7 +55,7 @@ def built(run: Run) -> HandRegion:
 
 def meaning(run: Run, region: HandRegion) -> None:
     """Draws the selection in words, with a note if it is empty or everything."""
-    names = region_form.names(pair_entries(run))
+    names = region_form.names(pair_briefs(run))
     sentence, scaled = (
         region_form.sentence(region.expression, names, region.size, region.d),
         gain.of_region(run.record, region.expression, region.size),
@@ -247,18 +247,18 @@ def _sample(total: int, split: str) -> int | None:
 def _chance(run: Run, region: HandRegion, split: str) -> str:
     """The score of a random region of about this size on the whole split, from stored runs, while no model answers."""
     assert run.record.task is not None
-    metric, alike = run.record.task.metric, pair_entries(run)
-    drawn = [entry for entry in alike if entry.localizer == "random" and not entry.has_gain]
+    metric, alike = run.record.task.metric, pair_briefs(run)
+    drawn = [brief for brief in alike if brief.localizer == "random" and not brief.has_gain]
     with page.explained():
-        runs = cache.runs(entry.id for entry in drawn)
+        runs = cache.runs(brief.id for brief in drawn)
         return cache.computed(
             ("by chance", metric, str(region.size), split), runs,
             lambda: exhibits.by_chance(_curve(drawn, runs, split), metric, region.size, split),
         )  # fmt: skip
 
 
-def _curve(entries: Sequence[Entry], runs: Sequence[Run], split: str) -> pd.DataFrame:
-    return measures.pair_curve(entries, [cache.curve(run) for run in runs], split)
+def _curve(briefs: Sequence[RunBrief], runs: Sequence[Run], split: str) -> pd.DataFrame:
+    return measures.pair_curve(briefs, [cache.curve(run) for run in runs], split)
 
 
 def _typed_texts(run: Run) -> list[str]:
@@ -309,7 +309,7 @@ def spec_of(run: Run, region: HandRegion) -> RunSpec:
 
 def same(run: Run, expression: Mapping[str, Any]) -> str | None:
     """The id of a finished run of this expression and pair; None if there is none."""
-    run_ids = [entry.id for entry in pair_entries(run) if entry.localizer == EXPRESSION]
+    run_ids = [brief.id for brief in pair_briefs(run) if brief.localizer == EXPRESSION]
     return next((by_hand.id for by_hand in cache.runs(run_ids) if _is_of(by_hand.spec, expression)), None)
 
 

@@ -35,7 +35,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.serving import sign_in
 from skillviz.show import beyond, interpolation, measures, surgery, text, tour
 from skillviz.show import known_truth as exhibits
-from skillviz.show.entries import headline_split, opening_entry
+from skillviz.show.briefs import headline_split, opening_brief
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import NEAREST, STORED
@@ -52,7 +52,7 @@ from skillviz.ui.pages.interpolation import grid_of, levels
 from skillviz.ui.pages.surgery import region_form
 from skillviz.ui.pages.tour import questions
 from skillviz.ui.pages.tour.questions import SHARES, Question
-from skillviz.ui.run_list import pair_entries
+from skillviz.ui.run_list import pair_briefs
 
 SENTENCE = "tour.sentence"
 ENDS = ("pretrained", "finetuned")
@@ -363,17 +363,17 @@ def _recovered(
 def _curve_of(opening: OpeningRun, localizer: str) -> pd.DataFrame:
     """The curves of this pair's runs by a localizer, with the seed of the tour's run."""
     seed = opening.record.spec.seed
-    drawn = [entry for entry in pair_entries(opening.run) if entry.localizer == localizer and entry.seed == seed]
-    drawn = [entry for entry in drawn if not entry.has_gain]
+    drawn = [brief for brief in pair_briefs(opening.run) if brief.localizer == localizer and brief.seed == seed]
+    drawn = [brief for brief in drawn if not brief.has_gain]
     with page.explained():
-        curves = [cache.curve(run) for run in cache.runs(entry.id for entry in drawn)]
+        curves = [cache.curve(run) for run in cache.runs(brief.id for brief in drawn)]
     return measures.pair_curve(drawn, curves, opening.split)
 
 
 def _rivals(opening: OpeningRun) -> dict[str, Run]:
     """The stored runs with as many entries, chosen in the other ways of RIVALS."""
-    entries = [entry for entry in pair_entries(opening.run) if entry.size == opening.record.size]
-    run_ids = {name: next((e.id for e in entries if e.localizer == name), None) for name in RIVALS}
+    briefs = [brief for brief in pair_briefs(opening.run) if brief.size == opening.record.size]
+    run_ids = {name: next((e.id for e in briefs if e.localizer == name), None) for name in RIVALS}
     with page.explained():
         return {name: cache.run(run_id) for name, run_id in run_ids.items() if run_id is not None}
 
@@ -679,8 +679,8 @@ class OpeningRun:
 def opening_run() -> OpeningRun:
     """The run that the dashboard opens with, regardless of other pages; shows an explanation and stops if none fits."""
     with page.explained():
-        entries = [entry for entry in cache.entries() if entry.has_classes]
-        run = cache.run(opening_entry(entries).id) if entries else None
+        briefs = [brief for brief in cache.briefs() if brief.has_classes]
+        run = cache.run(opening_brief(briefs).id) if briefs else None
     if run is None or run.record.task is None or not run.record.metrics:
         st.info(
             "The tour walks through the run that the dashboard opens on, and there is no run of a task with classes "
@@ -795,9 +795,9 @@ def further(opening: OpeningRun, is_revealed: bool) -> None:
     st.markdown(f"**Continue with {'your own run' if own else 'the run of this tour'}:**")
     with st.container(horizontal=True):
         for name in FURTHER:
-            entry = pages.PAGES[name]
-            options: dict[str, Any] = {"label": entry.question, "icon": ":material/arrow_outward:"}
-            st.page_link(entry.link(), **options, query_params={address.RUN: own or opening.run.id})
+            row = pages.PAGES[name]
+            options: dict[str, Any] = {"label": row.question, "icon": ":material/arrow_outward:"}
+            st.page_link(row.link(), **options, query_params={address.RUN: own or opening.run.id})
 
 
 def draw_hidden_skill(

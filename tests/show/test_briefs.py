@@ -17,21 +17,21 @@ from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.models.examples import example_pairs
 from skillviz.runs.store import Store, library, shipped_root
 from skillviz.show import home
-from skillviz.show.entries import (
+from skillviz.show.briefs import (
     DEFAULTS,
     ENOUGH,
     LEVELS,
     OPENING_PAIR,
     SETTINGS,
-    Entries,
-    Entry,
-    entry_of,
+    Briefs,
+    RunBrief,
+    brief_of,
     first_choice,
     headline_scores,
     hero,
     level_labels,
     level_value,
-    opening_entry,
+    opening_brief,
     options,
     pair_labels,
     roles,
@@ -46,7 +46,7 @@ PLAIN = tuple(DEFAULTS.items())
 LARGE = tuple((name, "1024" if name == "batch_size" else value) for name, value in PLAIN)
 
 
-def entry(localizer: str = "stagewise", size: int = 1000, seed: int = 0, **fields) -> Entry:
+def brief(localizer: str = "stagewise", size: int = 1000, seed: int = 0, **fields) -> RunBrief:
     values = {
         "id": f"{localizer}-{size}-{seed}", "is_of_user": False, "pair": ("a", "b", "sst2", "c", "head"),
         "base": "org/base", "finetuned": "org/tuned", "task": "sst2", "readout": "head", "localizer": localizer,
@@ -54,20 +54,20 @@ def entry(localizer: str = "stagewise", size: int = 1000, seed: int = 0, **field
         "seconds": 1.0, "n": 100, "metric": "accuracy", "grafted": 0.8, "recovered": 0.7, "ece": 0.05,
         "is_of_study": True,
     }  # fmt: skip
-    return Entry(**{**values, **fields})
+    return RunBrief(**{**values, **fields})
 
 
-def grid(*names: str) -> list[Entry]:
-    return [entry(name, size, seed) for name in names for size in (100, 1000, 10_000) for seed in (0, 1, 2)]
+def grid(*names: str) -> list[RunBrief]:
+    return [brief(name, size, seed) for name in names for size in (100, 1000, 10_000) for seed in (0, 1, 2)]
 
 
 GRID = grid("stagewise", "random")
-LEARNED = [entry("learned", 2345, 0), entry("learned", 120, 0)]
+LEARNED = [brief("learned", 2345, 0), brief("learned", 120, 0)]
 OTHER = ("x", "y", "mrpc", "z", "head")
 THERE = [replace(e, id="other-" + e.id, pair=OTHER) for e in GRID]
 
 
-def copies(name: str, **changes) -> list[Entry]:
+def copies(name: str, **changes) -> list[RunBrief]:
     """Return the grid again under other ids, with these changes."""
     return [replace(e, id=f"{name}-{e.id}", **changes) for e in GRID]
 
@@ -77,8 +77,8 @@ ADAMW = copies("adamw", pair=("a", "x", "sst2", "c", "head"), finetuned="${SKILL
 FEW = [replace(GRID[0], id="few", pair=("a", "y", "sst2", "c", "head"))]
 
 
-def lengths(entries: list[Entry], chosen: Entry) -> list[int]:
-    return [len(options(entries, chosen, level)) for level in LEVELS]
+def lengths(briefs: list[RunBrief], chosen: RunBrief) -> list[int]:
+    return [len(options(briefs, chosen, level)) for level in LEVELS]
 
 
 MANY = grid("a", "b", "c", "d", "e", "f", "g", "h")
@@ -90,10 +90,10 @@ test_lists_and_switches = equal({
     "sizes in their order": (lambda: [e.size for e in options(GRID, GRID[4], "size")], [100, 1000, 10_000]),
     "seventy runs of one pair": (lambda: lengths(MANY, MANY[0]), [1, 3, 8, 3]),
     "another localizer keeps size and seed": (
-        lambda: switched(GRID, entry(size=10_000, seed=2), "localizer", "random").id, "random-10000-2",
+        lambda: switched(GRID, brief(size=10_000, seed=2), "localizer", "random").id, "random-10000-2",
     ),
     "a localizer of its own size takes the nearest": (
-        lambda: [switched([*GRID, *LEARNED], entry(size=s), "localizer", "learned").size for s in (1000, 100)],
+        lambda: [switched([*GRID, *LEARNED], brief(size=s), "localizer", "learned").size for s in (1000, 100)],
         [2345, 120],
     ),
     "another pair keeps the localizer": (
@@ -108,15 +108,15 @@ test_lists_and_switches = equal({
 
 def seeds(*changes: dict[str, Any]) -> list[str]:
     """Return how runs of one seed are told apart: the plain one, and one with each of these changes."""
-    others = [replace(entry(), **{"id": f"stagewise-again{n or ''}", **one}) for n, one in enumerate(changes)]
-    return level_labels([entry(), *others], "seed")
+    others = [replace(brief(), **{"id": f"stagewise-again{n or ''}", **one}) for n, one in enumerate(changes)]
+    return level_labels([brief(), *others], "seed")
 
 
 EXPRESSION = {"parameters": [f"encoder.layer.{i}.weight" for i in range(9)]}
 BY_HAND = {"options": json.dumps({"expression": EXPRESSION})}
 MADE, LATER = ({"created": f"2026-03-01T{hour}:00:00+00:00"} for hour in (10, 11))
 test_labels = equal({
-    "a size with share and count": (lambda: plain(level_labels([entry(size=1000)], "size")[0]), "0.1% (1,000)"),
+    "a size with share and count": (lambda: plain(level_labels([brief(size=1000)], "size")[0]), "0.1% (1,000)"),
     "settings": (lambda: seeds({"settings": LARGE}), ["0", "0 · batch size 1024"]),
     "nothing": (lambda: seeds({}), ["0", "0 · repeat 2"]),
     "what was scored": (
@@ -129,7 +129,7 @@ test_labels = equal({
         f"0 · expression {json.dumps(EXPRESSION)[:28]}\N{HORIZONTAL ELLIPSIS}",
     ),
     "models of equal weights in two folders": (
-        lambda: level_labels([replace(entry(), id=f, finetuned=f"/data/{f}/tuned") for f in "ab"], "seed"),
+        lambda: level_labels([replace(brief(), id=f, finetuned=f"/data/{f}/tuned") for f in "ab"], "seed"),
         ["0 · a/tuned", "0 · b/tuned"],
     ),
     "a batch size": (lambda: setting_words("batch_size", "1024"), "batch size 1024"),
@@ -155,8 +155,8 @@ def reference(named: str) -> str:
 
 
 def test_a_run_in_one_line_names_every_setting_that_is_not_the_default() -> None:
-    large, again = replace(entry(), id="large", settings=LARGE), replace(entry(), id="stagewise-again")
-    labels = [plain(run_labels([entry(), large, again])[one.id]) for one in (entry(), large, again)]
+    large, again = replace(brief(), id="large", settings=LARGE), replace(brief(), id="stagewise-again")
+    labels = [plain(run_labels([brief(), large, again])[one.id]) for one in (brief(), large, again)]
     whole = "SST-2 · base · stagewise · 0.1% · seed 0"
     assert labels == [whole, f"{whole} · batch size 1024", f"{whole} · repeat 2"]
 
@@ -168,13 +168,13 @@ def test_a_run_in_one_line_names_every_setting_that_is_not_the_default() -> None
     ids=["fine-tuned", "base", "repeated"],
 )  # fmt: skip
 def test_runs_on_models_of_equal_weights_in_two_folders_have_a_name_each(changes: dict, ends: list[str]) -> None:
-    here = entry(finetuned="/data/a/tuned")
+    here = brief(finetuned="/data/a/tuned")
     labels = run_labels([here, replace(here, id="stagewise-again", **changes)])
     assert [label.rpartition(" · ")[2] for label in labels.values()] == ends
 
 
 def test_equal_names_of_pairs_get_what_tells_them_apart_and_never_a_hash() -> None:
-    own = replace(entry(), finetuned="models/sst2")
+    own = replace(brief(), finetuned="models/sst2")
     most = [own, replace(own, id="again")]
     assert pair_labels(most) == {own.pair: "SST-2 · base"}
     adamw = replace(own, pair=("a", "x", "sst2", "c", "head"), finetuned="${SKILLVIZ_FINETUNED}/sst2-adamw-0123456789")
@@ -189,21 +189,21 @@ def test_equal_names_of_pairs_get_what_tells_them_apart_and_never_a_hash() -> No
 
 
 def test_no_name_of_a_run_that_ships_is_a_number_or_a_hash() -> None:
-    entries = [entry_of(run, is_of_user=False) for run in library().list()]
-    names = [*pair_labels(entries).values(), *run_labels(entries).values()]
+    briefs = [brief_of(run, is_of_user=False) for run in library().list()]
+    names = [*pair_labels(briefs).values(), *run_labels(briefs).values()]
     assert len(set(names)) == len(names) > 200
     wrong = re.compile(r"#\d|repeat \d|[0-9a-f]{10}|\b(sgd|prompt|adamw)\b")
     examples = re.compile("|".join(re.escape(f"({pair.name})") for pair in example_pairs()))
     assert [name for name in names if wrong.search(examples.sub("", name))] == [], "an example pair has its own name"
-    assert sum("UTC" in name for name in pair_labels(entries).values()) <= 2, "times of day are a last resort"
+    assert sum("UTC" in name for name in pair_labels(briefs).values()) <= 2, "times of day are a last resort"
 
 
-def of_role(entries: list[Entry], role: str) -> set[str]:
-    return {id for id, of in roles(entries).items() if of == role}
+def of_role(briefs: list[RunBrief], role: str) -> set[str]:
+    return {id for id, of in roles(briefs).items() if of == role}
 
 
 EVERY = [*GRID, *BIG, *AGAIN, *ADAMW, *FEW]
-OUTCOMES = [entry("learned", size, seed) for seed, size in enumerate((900, 1000, 1100))]
+OUTCOMES = [brief("learned", size, seed) for seed, size in enumerate((900, 1000, 1100))]
 BOTH = copies("both", settings=tuple((n, "7" if n in ("batch_size", "steps") else value) for n, value in PLAIN))
 test_roles = equal({
     "one run stands for models, localizer and size": (
@@ -229,10 +229,10 @@ test_roles = equal({
 
 @pytest.mark.parametrize("tell", [roles, run_labels, pair_labels])
 def test_roles_and_names_are_told_once_for_a_list(tell: Callable[..., dict]) -> None:
-    entries = [entry(seed=seed, id=f"e{seed}") for seed in range(3)]
-    changed = [*entries[:2], replace(entries[2], localizer="movement")]  # with the same id
-    assert tell(entries) is tell(tuple(entries)) is not tell(changed)
-    assert (tell(changed) == tell(entries)) == (tell is pair_labels)
+    briefs = [brief(seed=seed, id=f"e{seed}") for seed in range(3)]
+    changed = [*briefs[:2], replace(briefs[2], localizer="movement")]  # with the same id
+    assert tell(briefs) is tell(tuple(briefs)) is not tell(changed)
+    assert (tell(changed) == tell(briefs)) == (tell is pair_labels)
 
 
 def test_pages_use_the_usual_runs_and_the_settings_of_the_one_that_is_open() -> None:
@@ -241,8 +241,8 @@ def test_pages_use_the_usual_runs_and_the_settings_of_the_one_that_is_open() -> 
     assert shown == [e for e in BIG if e.localizer == "stagewise"]
 
 
-NEWEST = [entry("random", 5, 9, is_of_user=True, created="2026-02-01"), entry("movement", 5, 9, is_of_user=True)]
-LATEST = entry("movement", id="later", pair=OTHER, created="2026-03-01")
+NEWEST = [brief("random", 5, 9, is_of_user=True, created="2026-02-01"), brief("movement", 5, 9, is_of_user=True)]
+LATEST = brief("movement", id="later", pair=OTHER, created="2026-03-01")
 test_the_first_choice = equal({
     "the default localizer at a tenth of a percent": (lambda: first_choice(GRID).id, "stagewise-1000-0"),
     "the user's newest": (lambda: first_choice([*GRID, *NEWEST]).id, "random-5-9"),
@@ -259,35 +259,35 @@ def test_every_run_can_be_reached(level: str) -> None:
 
 def test_an_entry_repeats_its_run(ids: dict[str, str]) -> None:
     run = library().open(ids["paraphrase"])
-    found, stored = entry_of(run, is_of_user=True), run.record.metrics["test"].states["grafted"]["f1"].value
+    found, stored = brief_of(run, is_of_user=True), run.record.metrics["test"].states["grafted"]["f1"].value
     told = found.id, found.metric, found.n, found.task, found.grafted, found.share
     assert told == (run.id, "f1", 120, "mrpc", stored, run.record.share)
 
 
 def test_a_list_that_a_page_asks_of_again_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries, hashed, real = Entries(entry(seed=seed) for seed in range(3)), list[str](), Entry.__hash__
-    monkeypatch.setattr(Entry, "__hash__", lambda self: hashed.append(self.id) or real(self))
-    first = roles(entries)
+    briefs, hashed, real = Briefs(brief(seed=seed) for seed in range(3)), list[str](), RunBrief.__hash__
+    monkeypatch.setattr(RunBrief, "__hash__", lambda self: hashed.append(self.id) or real(self))
+    first = roles(briefs)
     hashed.clear()
-    assert roles(entries) is first and not hashed
-    assert roles(list(entries)) is first and len(hashed) == 3, "any other list is hashed each time"
-    assert roles(Entries(entries[:2])) != roles(entries)
+    assert roles(briefs) is first and not hashed
+    assert roles(list(briefs)) is first and len(hashed) == 3, "any other list is hashed each time"
+    assert roles(Briefs(briefs[:2])) != roles(briefs)
 
 
 @pytest.fixture(scope="module")
-def shipped() -> list[Entry]:
+def shipped() -> list[RunBrief]:
     runs = [run for run in Store(shipped_root()).list() if run.spec.finetuned == OPENING_PAIR[1]]
-    return [entry_of(run, is_of_user=False) for run in runs]
+    return [brief_of(run, is_of_user=False) for run in runs]
 
 
 @pytest.fixture(scope="module")
-def first(shipped: list[Entry]) -> Entry:
+def first(shipped: list[RunBrief]) -> RunBrief:
     chosen = hero(shipped)
     assert chosen is not None
     return chosen
 
 
-def test_the_opening_is_a_real_run_that_ships(first: Entry) -> None:
+def test_the_opening_is_a_real_run_that_ships(first: RunBrief) -> None:
     assert first.localizer == DEFAULT_LOCALIZER and (first.recovered or 0) >= ENOUGH
     run = Store(shipped_root()).open(first.id)
     scores = headline_scores(run.record)
@@ -307,11 +307,11 @@ def test_the_opening_is_a_real_run_that_ships(first: Entry) -> None:
     assert told == {"Parameters copied": None, "Beyond the null": "not measured"}, "what was not measured is not told"
 
 
-def test_the_smallest_region_with_enough_of_the_gain_is_shown(first: Entry) -> None:
+def test_the_smallest_region_with_enough_of_the_gain_is_shown(first: RunBrief) -> None:
     less = replace(first, id="less", size=first.size // 2, recovered=ENOUGH - 0.01)
     small, little = replace(less, id="small", recovered=ENOUGH), replace(first, recovered=0.5)
     mine, other = replace(first, is_of_user=True), replace(first, localizer="movement")
     lists = [first, less], [replace(small, id="seed", seed=1), first, small], [less, little], [other], [], [mine]
     # The third: the largest where none brings back enough.
     assert [hero(one) for one in lists] == [first, small, little, None, None, None]
-    assert opening_entry([mine]).is_of_user
+    assert opening_brief([mine]).is_of_user

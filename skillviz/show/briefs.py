@@ -29,7 +29,7 @@ from skillviz.tasks.readable_names import readable_name
 
 LEVELS = ("pair", "size", "localizer", "seed")
 DEFAULT_SHARE = 0.001
-LISTS = 32  # number of cached lists of entries, such as the lists of stores
+LISTS = 32  # number of cached lists of briefs, such as the lists of stores
 PATH_SIGNS = re.compile(r"[/\\]")
 LONGEST = 40  # characters of a setting in the picker
 READOUT_TITLES = {
@@ -45,7 +45,7 @@ DEFAULTS = {name: json.dumps(RunSpec.model_fields[name].get_default(call_default
 
 
 @dataclass(frozen=True)
-class Entry:
+class RunBrief:
     """One finished run in one line. `pair` combines models, task and data: runs of equal `pair` can be compared."""
 
     id: str
@@ -94,17 +94,17 @@ class Entry:
         return self.size / self.d if self.d else math.nan
 
 
-def entry_of(run: Run, *, is_of_user: bool) -> Entry:
+def brief_of(run: Run, *, is_of_user: bool) -> RunBrief:
     """The run in one line."""
-    return _entry(run.record, is_of_user, is_of_study=pack_of(run.path) is not None)
+    return _brief(run.record, is_of_user, is_of_study=pack_of(run.path) is not None)
 
 
-def _entry(record: RunRecord, is_of_user: bool, *, is_of_study: bool = False) -> Entry:
+def _brief(record: RunRecord, is_of_user: bool, *, is_of_study: bool = False) -> RunBrief:
     spec, metric = record.spec, record.metric
     scores = headline_scores(record)
     models = [(m.fingerprint or m.source) if m else "" for m in (record.base, record.finetuned)]
     task = record.task
-    return Entry(
+    return RunBrief(
         id=record.run_id,
         is_of_user=is_of_user,
         pair=(*models, task.name if task else record.spec.task, task.fingerprint if task else "", record.readout or ""),
@@ -132,8 +132,8 @@ def _entry(record: RunRecord, is_of_user: bool, *, is_of_study: bool = False) ->
     )
 
 
-class Entries(tuple[Entry, ...]):
-    """Entries whose hash is computed once: a page makes some ten cached calls with a list of a thousand."""
+class Briefs(tuple[RunBrief, ...]):
+    """Briefs whose hash is computed once: a page makes some ten cached calls with a list of a thousand."""
 
     def __hash__(self) -> int:
         if not hasattr(self, "_hash"):
@@ -144,13 +144,13 @@ class Entries(tuple[Entry, ...]):
 Told = TypeVar("Told")
 
 
-def once_for_each_list(tell: Callable[[Sequence[Entry]], Told]) -> Callable[[Sequence[Entry]], Told]:
-    """Caches a function that a page calls several times with the same hundreds of entries; do not modify its result."""
+def once_for_each_list(tell: Callable[[Sequence[RunBrief]], Told]) -> Callable[[Sequence[RunBrief]], Told]:
+    """Caches a function that a page calls several times with the same hundreds of briefs; do not modify its result."""
     told = lru_cache(maxsize=LISTS)(tell)
 
     @wraps(tell)
-    def asked(entries: Sequence[Entry]) -> Told:
-        return told(entries if isinstance(entries, Entries) else tuple(entries))
+    def asked(briefs: Sequence[RunBrief]) -> Told:
+        return told(briefs if isinstance(briefs, Briefs) else tuple(briefs))
 
     return asked
 
@@ -178,59 +178,59 @@ FEW = 0.2  # share of the most studied model's runs below which a model is a stu
 
 
 @once_for_each_list
-def roles(entries: Sequence[Entry]) -> Mapping[str, Role]:
+def roles(briefs: Sequence[RunBrief]) -> Mapping[str, Role]:
     """Each run's role, by id.
 
     Among the settings that a localizer ran with at one size, the ones nearest to the defaults represent it, and the
     most common among equally near ones. Among the fine-tuned models of one base and task, the main ones have the usual
     recipe and at least FEW of the runs of the most studied one.
     """
-    models: dict[tuple[str, str], list[Entry]] = defaultdict(list)
-    groups: dict[tuple[object, ...], list[Entry]] = defaultdict(list)
-    for entry in entries:
-        models[entry.base, entry.task].append(entry)
-        size = None if _has_outcome_size(entry) else entry.size
-        groups[entry.pair, entry.localizer, size].append(entry)
+    models: dict[tuple[str, str], list[RunBrief]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[RunBrief]] = defaultdict(list)
+    for brief in briefs:
+        models[brief.base, brief.task].append(brief)
+        size = None if _has_outcome_size(brief) else brief.size
+        groups[brief.pair, brief.localizer, size].append(brief)
     main = {pair for of_task in models.values() for pair in _main_pairs(of_task)}
     chosen: dict[str, Role] = {}
     for group in groups.values():
-        counts = Counter(entry.settings for entry in group)
+        counts = Counter(brief.settings for brief in group)
         settings = min(counts, key=lambda of: (_given(of), -counts[of], of))
         seeds: set[int] = set()
-        for entry in sorted(group, key=lambda e: (not e.is_of_user, e.settings != settings, e.seed, e.created, e.id)):
-            is_of_main = entry.is_of_user or not entry.is_of_study or entry.pair in main
-            if not is_of_main or entry.settings != settings or entry.seed in seeds:
-                chosen[entry.id] = "variant"
+        for brief in sorted(group, key=lambda e: (not e.is_of_user, e.settings != settings, e.seed, e.created, e.id)):
+            is_of_main = brief.is_of_user or not brief.is_of_study or brief.pair in main
+            if not is_of_main or brief.settings != settings or brief.seed in seeds:
+                chosen[brief.id] = "variant"
             else:
-                chosen[entry.id] = "seed" if seeds else "headline"
-                seeds.add(entry.seed)
+                chosen[brief.id] = "seed" if seeds else "headline"
+                seeds.add(brief.seed)
     return chosen
 
 
-def usual(entries: Sequence[Entry], shown: Collection[str]) -> list[Entry]:
-    """The entries without study variants, but including the runs with these ids and all runs with their settings."""
-    role_of = roles(entries)
-    kept = {(e.pair, e.localizer, e.settings) for e in entries if e.id in shown} if shown else ()
-    return [e for e in entries if role_of[e.id] != "variant" or (kept and (e.pair, e.localizer, e.settings) in kept)]
+def usual(briefs: Sequence[RunBrief], shown: Collection[str]) -> list[RunBrief]:
+    """The briefs without study variants, but including the runs with these ids and all runs with their settings."""
+    role_of = roles(briefs)
+    kept = {(e.pair, e.localizer, e.settings) for e in briefs if e.id in shown} if shown else ()
+    return [e for e in briefs if role_of[e.id] != "variant" or (kept and (e.pair, e.localizer, e.settings) in kept)]
 
 
-def other_seeds(entries: Sequence[Entry], like: Entry) -> list[Entry]:
+def other_seeds(briefs: Sequence[RunBrief], like: RunBrief) -> list[RunBrief]:
     """One run of each other seed of the same localizer, pair, size and settings, by seed.
 
     A size that is an outcome of the search may differ.
     """
-    by_seed: dict[int, Entry] = {}
-    for entry in sorted(entries, key=lambda e: (e.seed, e.id)):
-        same = (entry.pair, entry.localizer, entry.settings) == (like.pair, like.localizer, like.settings)
-        if same and entry.seed != like.seed and (entry.size == like.size or _has_outcome_size(like)):
-            by_seed.setdefault(entry.seed, entry)
+    by_seed: dict[int, RunBrief] = {}
+    for brief in sorted(briefs, key=lambda e: (e.seed, e.id)):
+        same = (brief.pair, brief.localizer, brief.settings) == (like.pair, like.localizer, like.settings)
+        if same and brief.seed != like.seed and (brief.size == like.size or _has_outcome_size(like)):
+            by_seed.setdefault(brief.seed, brief)
     return list(by_seed.values())
 
 
-def _main_pairs(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+def _main_pairs(briefs: Sequence[RunBrief]) -> list[tuple[str, ...]]:
     """The models that represent one base and task."""
-    usual = [entry for entry in entries if recipe_in(entry.finetuned) in ("", SGD)] or entries
-    runs = Counter(entry.pair for entry in usual)
+    usual = [brief for brief in briefs if recipe_in(brief.finetuned) in ("", SGD)] or briefs
+    runs = Counter(brief.pair for brief in usual)
     return [pair for pair, count in runs.items() if count >= FEW * max(runs.values())]
 
 
@@ -239,59 +239,59 @@ def _given(settings: Sequence[tuple[str, str]]) -> int:
     return sum(value != DEFAULTS[name] for name, value in settings)
 
 
-def is_default(entry: Entry) -> bool:
+def is_default(brief: RunBrief) -> bool:
     """True if every setting of the run has its default."""
-    return _given(entry.settings) == 0
+    return _given(brief.settings) == 0
 
 
 @once_for_each_list
-def pair_labels(entries: Sequence[Entry]) -> Mapping[tuple[str, ...], str]:
-    """A short name for each pair, in the order of the entries: `SST-2 · minilm-l6`.
+def pair_labels(briefs: Sequence[RunBrief]) -> Mapping[tuple[str, ...], str]:
+    """A short name for each pair, in the order of the briefs: `SST-2 · minilm-l6`.
 
     If several pairs have one name, the pair with the most runs has it alone; others add their differences: `(AdamW)`,
     `(classification head)`, `(600 test examples)`, `(fine-tuned model 78.8%)`.
     """
-    first: dict[tuple[str, ...], Entry] = {}
-    for entry in entries:
-        first.setdefault(entry.pair, entry)
-    runs = Counter(entry.pair for entry in entries)
+    first: dict[tuple[str, ...], RunBrief] = {}
+    for brief in briefs:
+        first.setdefault(brief.pair, brief)
+    runs = Counter(brief.pair for brief in briefs)
     by_label = defaultdict(list)
-    for entry in first.values():
-        by_label[_pair_label(entry)].append(entry)
+    for brief in first.values():
+        by_label[_pair_label(brief)].append(brief)
     labels = {}
     for label, namesakes in by_label.items():
         most = max(namesakes, key=lambda e: runs[e.pair])
-        for entry, words in zip(namesakes, differences(namesakes, OF_PAIR, plain={most}), strict=True):
-            labels[entry.pair] = f"{label} ({', '.join(words)})" if words else label
+        for brief, words in zip(namesakes, differences(namesakes, OF_PAIR, plain={most}), strict=True):
+            labels[brief.pair] = f"{label} ({', '.join(words)})" if words else label
     return {pair: labels[pair] for pair in first}
 
 
-def _pair_label(entry: Entry) -> str:
-    return f"{readable_name(entry.task)} · {text.last_part(entry.base)}"
+def _pair_label(brief: RunBrief) -> str:
+    return f"{readable_name(brief.task)} · {text.last_part(brief.base)}"
 
 
-def _model_words(entry: Entry) -> str:
+def _model_words(brief: RunBrief) -> str:
     """The recipe of a study's model, or the folder of a model that is not named after its task."""
-    if recipe := recipe_in(entry.finetuned):
+    if recipe := recipe_in(brief.finetuned):
         return RECIPES[recipe].phrase
-    name = text.last_part(entry.finetuned)
-    return "" if name in (entry.task, text.last_part(entry.base)) else name
+    name = text.last_part(brief.finetuned)
+    return "" if name in (brief.task, text.last_part(brief.base)) else name
 
 
-def _level_words(entry: Entry) -> str:
-    known = entry.finetuned_score is not None
-    return f"fine-tuned model {metric_row(entry.metric).number(entry.finetuned_score)}" if known else ""
+def _level_words(brief: RunBrief) -> str:
+    known = brief.finetuned_score is not None
+    return f"fine-tuned model {metric_row(brief.metric).number(brief.finetuned_score)}" if known else ""
 
 
-def _day(entry: Entry) -> str:
-    return f"made {formats.day(entry.created).split(',')[0]}"
+def _day(brief: RunBrief) -> str:
+    return f"made {formats.day(brief.created).split(',')[0]}"
 
 
-def _time(entry: Entry) -> str:
-    return f"made {formats.day(entry.created)}"
+def _time(brief: RunBrief) -> str:
+    return f"made {formats.day(brief.created)}"
 
 
-Facts = tuple[Callable[[Entry], str], ...]
+Facts = tuple[Callable[[RunBrief], str], ...]
 OF_PAIR: Facts = (
     _model_words,
     lambda e: READOUT_TITLES.get(e.readout, e.readout),
@@ -316,27 +316,27 @@ OF_REPETITION: Facts = (
 
 
 def differences(
-    entries: Sequence[Entry], facts: Facts, names: Sequence[Hashable] = (), plain: Collection[Entry] = ()
+    briefs: Sequence[RunBrief], facts: Facts, names: Sequence[Hashable] = (), plain: Collection[RunBrief] = ()
 ) -> list[list[str]]:
-    """For each entry, the fewest facts that are true of no other entry with its name; empty for those in `plain`.
+    """For each brief, the fewest facts that are true of no other brief with its name; empty for those in `plain`.
 
-    Without `names` all entries have the same name. Entries that no facts distinguish are numbered: `repeat 2`.
+    Without `names` all briefs have the same name. Briefs that no facts distinguish are numbered: `repeat 2`.
     """
     groups: dict[Hashable, list[int]] = defaultdict(list)
-    for place in sorted(range(len(entries)), key=lambda place: entries[place] not in plain):
+    for place in sorted(range(len(briefs)), key=lambda place: briefs[place] not in plain):
         groups[names[place] if names else None].append(place)
-    words: list[list[str]] = [[] for _ in entries]
+    words: list[list[str]] = [[] for _ in briefs]
     for group in groups.values():
-        told = [[fact(entries[place]) for fact in facts] if len(group) > 1 else [] for place in group]
+        told = [[fact(briefs[place]) for fact in facts] if len(group) > 1 else [] for place in group]
         for number, place in enumerate(group):
             others = told[:number] + told[number + 1 :]
-            if others and (number or entries[place] not in plain):  # a second plain one gets words
+            if others and (number or briefs[place] not in plain):  # a second plain one gets words
                 words[place] = _fewest(told[number], others) or ([f"repeat {number + 1}"] if number else [])
     return words
 
 
 def _fewest(told: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
-    """The fewest of these facts that no other entry has all of, the earlier ones first; empty if there are none."""
+    """The fewest of these facts that no other brief has all of, the earlier ones first; empty if there are none."""
     known = [place for place, words in enumerate(told) if words]
     for count in range(1, len(known) + 1):
         for places in combinations(known, count):
@@ -351,54 +351,54 @@ ENOUGH = 0.85
 """The share of the gain that this run recovers, if one of the pair's runs does."""
 
 
-def hero(entries: Sequence[Entry]) -> Entry | None:
+def hero(briefs: Sequence[RunBrief]) -> RunBrief | None:
     """The run that the dashboard opens on: of OPENING_PAIR by the default localizer, the smallest main size with
     ENOUGH of the gain, or else the largest one, at the lowest seed; None if none is stored."""
-    role_of = roles(entries)
+    role_of = roles(briefs)
     of_pair = [
-        entry for entry in entries
-        if not entry.is_of_user and entry.localizer == DEFAULT_LOCALIZER
-        and (entry.base, entry.finetuned) == OPENING_PAIR and role_of[entry.id] == "headline"
+        brief for brief in briefs
+        if not brief.is_of_user and brief.localizer == DEFAULT_LOCALIZER
+        and (brief.base, brief.finetuned) == OPENING_PAIR and role_of[brief.id] == "headline"
     ]  # fmt: skip
-    enough = [entry for entry in of_pair if (entry.recovered or 0) >= ENOUGH]
+    enough = [brief for brief in of_pair if (brief.recovered or 0) >= ENOUGH]
     if enough:
         return min(enough, key=lambda e: (e.size, e.seed, e.id))
     return min(of_pair, key=lambda e: (-e.size, e.seed, e.id), default=None)
 
 
-def opening_entry(entries: Sequence[Entry]) -> Entry:
+def opening_brief(briefs: Sequence[RunBrief]) -> RunBrief:
     """The run of Home and of the tour: the run of `hero` if there is one, otherwise the first choice."""
-    return hero(entries) or first_choice(entries)
+    return hero(briefs) or first_choice(briefs)
 
 
-def first_choice(entries: Sequence[Entry]) -> Entry:
+def first_choice(briefs: Sequence[RunBrief]) -> RunBrief:
     """The default run: the user's newest, else the dashboard's opening run, else the most studied pair's default at
     0.1%."""
-    of_user = [entry for entry in entries if entry.is_of_user]
+    of_user = [brief for brief in briefs if brief.is_of_user]
     if of_user:
         return max(of_user, key=lambda e: e.created)
-    if shipped := hero(entries):
+    if shipped := hero(briefs):
         return shipped
-    runs = Counter(entry.pair for entry in entries)
-    studied = max(entries, key=lambda e: (runs[e.pair], e.created)).pair
+    runs = Counter(brief.pair for brief in briefs)
+    studied = max(briefs, key=lambda e: (runs[e.pair], e.created)).pair
     return min(
-        (e for e in entries if e.pair == studied),
+        (e for e in briefs if e.pair == studied),
         key=lambda e: (e.localizer != DEFAULT_LOCALIZER, _distance(e.share, DEFAULT_SHARE), e.seed, e.id),
     )
 
 
-def level_value(entry: Entry, level: str) -> object:
-    """An entry's value at one level of the picker; at the last level it is the run itself."""
-    return {"pair": entry.pair, "localizer": entry.localizer, "size": entry.size, "seed": entry.id}[level]
+def level_value(brief: RunBrief, level: str) -> object:
+    """A brief's value at one level of the picker; at the last level it is the run itself."""
+    return {"pair": brief.pair, "localizer": brief.localizer, "size": brief.size, "seed": brief.id}[level]
 
 
-def options(entries: Sequence[Entry], chosen: Entry, level: str) -> list[Entry]:
-    """One entry for each value that `level` can take, with the levels before it as in `chosen`; sorted."""
-    by_value: dict[object, Entry] = {}
+def options(briefs: Sequence[RunBrief], chosen: RunBrief, level: str) -> list[RunBrief]:
+    """One brief for each value that `level` can take, with the levels before it as in `chosen`; sorted."""
+    by_value: dict[object, RunBrief] = {}
     is_first = level == LEVELS[0]
-    for entry in entries:
-        if is_first or (entry.pair == chosen.pair and _fits(entry, chosen, level)):  # few have its pair
-            by_value.setdefault(level_value(entry, level), entry)
+    for brief in briefs:
+        if is_first or (brief.pair == chosen.pair and _fits(brief, chosen, level)):  # few have its pair
+            by_value.setdefault(level_value(brief, level), brief)
     order = {
         "pair": lambda e: _pair_label(e),
         "size": lambda e: e.size,
@@ -408,42 +408,42 @@ def options(entries: Sequence[Entry], chosen: Entry, level: str) -> list[Entry]:
     return sorted(by_value.values(), key=order)
 
 
-def switched(entries: Sequence[Entry], chosen: Entry, level: str, value: object) -> Entry:
+def switched(briefs: Sequence[RunBrief], chosen: RunBrief, level: str, value: object) -> RunBrief:
     """The run that keeps most of `chosen` when one level takes another value.
 
     Earlier levels do not change; later ones are as near as the runs allow.
     """
-    fitting = [e for e in entries if level_value(e, level) == value and _fits(e, chosen, level)]
+    fitting = [e for e in briefs if level_value(e, level) == value and _fits(e, chosen, level)]
     return min(fitting, key=lambda e: _departure(e, chosen))
 
 
-def _fits(entry: Entry, chosen: Entry, level: str) -> bool:
-    """True if an entry can be chosen at a level: the levels before are as in `chosen`.
+def _fits(brief: RunBrief, chosen: RunBrief, level: str) -> bool:
+    """True if a brief can be chosen at a level: the levels before are as in `chosen`.
 
     A size that is an outcome of the search cannot be chosen: it is only in the list of its own run, and does not
     restrict other levels.
     """
-    is_outcome = _has_outcome_size(entry) or _has_outcome_size(chosen)
-    if level == "size" and _has_outcome_size(entry) and entry.localizer != chosen.localizer:
+    is_outcome = _has_outcome_size(brief) or _has_outcome_size(chosen)
+    if level == "size" and _has_outcome_size(brief) and brief.localizer != chosen.localizer:
         return False
     before = [name for name in LEVELS[: LEVELS.index(level)] if name != "size" or not is_outcome]
-    return all(level_value(entry, name) == level_value(chosen, name) for name in before)
+    return all(level_value(brief, name) == level_value(chosen, name) for name in before)
 
 
-def _has_outcome_size(entry: Entry) -> bool:
-    row = LOCALIZERS.get(entry.localizer)
+def _has_outcome_size(brief: RunBrief) -> bool:
+    row = LOCALIZERS.get(brief.localizer)
     return row is not None and not row.budgeted
 
 
-def _departure(entry: Entry, chosen: Entry) -> tuple[object, ...]:
-    """The distance of an entry from the chosen one, level by level; the smallest is the nearest."""
+def _departure(brief: RunBrief, chosen: RunBrief) -> tuple[object, ...]:
+    """The distance of a brief from the chosen one, level by level; the smallest is the nearest."""
     return (
-        entry.localizer != chosen.localizer,
-        _distance(entry.share, chosen.share),
-        entry.seed != chosen.seed,
-        entry.settings != chosen.settings,
-        entry.seed,
-        entry.id,
+        brief.localizer != chosen.localizer,
+        _distance(brief.share, chosen.share),
+        brief.seed != chosen.seed,
+        brief.settings != chosen.settings,
+        brief.seed,
+        brief.id,
     )
 
 
@@ -452,69 +452,69 @@ def _distance(share: float, wanted: float) -> float:
     return abs(math.log10(share / wanted)) if share > 0 and wanted > 0 else math.inf
 
 
-def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
-    """The picker's labels for these entries."""
+def level_labels(choices: Sequence[RunBrief], level: str) -> list[str]:
+    """The picker's labels for these briefs."""
     if level == "pair":
         pairs = pair_labels(choices)
-        return [pairs[entry.pair] for entry in choices]
+        return [pairs[brief.pair] for brief in choices]
     if level == "localizer":
-        return [localizer_style(entry.localizer).title for entry in choices]
+        return [localizer_style(brief.localizer).title for brief in choices]
     if level == "size":
-        return [f"{formats.share(entry.share)} ({formats.count(entry.size)})" for entry in choices]
+        return [f"{formats.share(brief.share)} ({formats.count(brief.size)})" for brief in choices]
     # `0`; `0 · batch size 1024` if settings differ, `0 · tuned-b` if folders do, then details that distinguish
     # repetitions
-    names = list(differing([dict(entry.settings) for entry in choices]))
+    names = list(differing([dict(brief.settings) for brief in choices]))
     folders = folder_labels(choices)
     labels = [" · ".join([str(e.seed), *setting_labels(e, names), *folders[e.id]]) for e in choices]
     return _told_apart(labels, choices)
 
 
 @once_for_each_list
-def run_labels(entries: Sequence[Entry]) -> Mapping[str, str]:
+def run_labels(briefs: Sequence[RunBrief]) -> Mapping[str, str]:
     """Each run in one line, by id: `CR · minilm-l6 · stagewise · 0.1% · seed 0`, then every setting that is not the
     default, the folders of models with equal weights, and details that distinguish repetitions."""
-    pairs, folders = pair_labels(entries), folder_labels(entries)
+    pairs, folders = pair_labels(briefs), folder_labels(briefs)
     labels = [
-        " · ".join([*_words(entry, pairs[entry.pair], formats.share(entry.share)), *folders[entry.id]])
-        for entry in entries
+        " · ".join([*_words(brief, pairs[brief.pair], formats.share(brief.share)), *folders[brief.id]])
+        for brief in briefs
     ]
-    return dict(zip([entry.id for entry in entries], _told_apart(labels, entries), strict=True))
+    return dict(zip([brief.id for brief in briefs], _told_apart(labels, briefs), strict=True))
 
 
 def open_label(record: RunRecord, task: str) -> str:
     """The label of an unfinished run of this task, with its requested sizes."""
-    entry = replace(_entry(record, is_of_user=True), task=task)
-    return " · ".join(_words(entry, _pair_label(entry), ", ".join(record.spec.sizes)))
+    brief = replace(_brief(record, is_of_user=True), task=task)
+    return " · ".join(_words(brief, _pair_label(brief), ", ".join(record.spec.sizes)))
 
 
-def _words(entry: Entry, pair: str, size: str) -> list[str]:
-    names = [name for name, value in entry.settings if value != DEFAULTS[name]]
-    title = localizer_style(entry.localizer).title
-    return [pair, title, size, f"seed {entry.seed}", *setting_labels(entry, names)]
+def _words(brief: RunBrief, pair: str, size: str) -> list[str]:
+    names = [name for name, value in brief.settings if value != DEFAULTS[name]]
+    title = localizer_style(brief.localizer).title
+    return [pair, title, size, f"seed {brief.seed}", *setting_labels(brief, names)]
 
 
-def repetition_words(names: Sequence[Hashable], entries: Sequence[Entry]) -> list[list[str]]:
-    """For each entry, the words that distinguish it from others of the same name; empty unless it is a variant."""
-    role_of = roles(entries)
-    return differences(entries, OF_REPETITION, names, {e for e in entries if role_of[e.id] != "variant"})
+def repetition_words(names: Sequence[Hashable], briefs: Sequence[RunBrief]) -> list[list[str]]:
+    """For each brief, the words that distinguish it from others of the same name; empty unless it is a variant."""
+    role_of = roles(briefs)
+    return differences(briefs, OF_REPETITION, names, {e for e in briefs if role_of[e.id] != "variant"})
 
 
-def _told_apart(labels: Sequence[str], entries: Sequence[Entry]) -> list[str]:
-    more = repetition_words(labels, entries)
+def _told_apart(labels: Sequence[str], briefs: Sequence[RunBrief]) -> list[str]:
+    more = repetition_words(labels, briefs)
     return [" · ".join([label, *words]) for label, words in zip(labels, more, strict=True)]
 
 
-def folder_labels(entries: Sequence[Entry]) -> dict[str, list[str]]:
+def folder_labels(briefs: Sequence[RunBrief]) -> dict[str, list[str]]:
     """The folders of each run's models, by id, if models of equal weights are in several places: their runs belong
     to one pair and need distinct names. Otherwise empty."""
     places: dict[tuple[str, ...], set[tuple[str, str]]] = defaultdict(set)
-    for entry in entries:
-        places[entry.pair].add((entry.base, entry.finetuned))
+    for brief in briefs:
+        places[brief.pair].add((brief.base, brief.finetuned))
     labels = {}
-    for entry in entries:
-        halves = ((path, {place[half] for place in places[entry.pair]})
-                  for half, path in enumerate((entry.base, entry.finetuned)))  # fmt: skip
-        labels[entry.id] = [_ending(path, paths) for path, paths in halves if len(paths) > 1]
+    for brief in briefs:
+        halves = ((path, {place[half] for place in places[brief.pair]})
+                  for half, path in enumerate((brief.base, brief.finetuned)))  # fmt: skip
+        labels[brief.id] = [_ending(path, paths) for path, paths in halves if len(paths) > 1]
     return labels
 
 
@@ -527,12 +527,12 @@ def _ending(path: str, paths: Collection[str]) -> str:
     return path
 
 
-def setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
+def setting_labels(brief: RunBrief, names: Sequence[str]) -> list[str]:
     """These settings, each shortened to fit into a box; without the expression of a region built by hand."""
-    settings = {name: value for name, value in entry.settings if name != "options" or entry.localizer != EXPRESSION}
+    settings = {name: value for name, value in brief.settings if name != "options" or brief.localizer != EXPRESSION}
     names = [name for name in names if name in settings]
     labels = [
-        setting_words(name, settings[name], entry.has_classes) for name in names if settings[name] not in ("null", "{}")
+        setting_words(name, settings[name], brief.has_classes) for name in names if settings[name] not in ("null", "{}")
     ]
     return [label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}" for label in labels]
 
