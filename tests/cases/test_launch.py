@@ -24,6 +24,7 @@ from skillviz.runs.store import library
 from skillviz.show import text
 from skillviz.tasks.project import PROJECT
 from skillviz.ui import cache
+from skillviz.ui.cache import PAIR, encoding_notes  # the function itself, as most tests replace it
 from tests.cases.build import task_file, tiny_rows
 from tests.e2e.conftest import visit
 from tests.e2e.server import served, settle
@@ -250,8 +251,8 @@ def test_the_worker_is_asked_once_for_the_texts_of_one_pair_and_task(small: Path
     client = Mock(store=task.parent)
     client.ask.return_value = {"notes": {"test": ["noted"]}, "pair": ["of the pair"]}
     for fields in ({}, {"sizes": ("1%",)}, {"localizer": "movement"}, {"seed": 3}, {"max_test": 10}):
-        found = cache.encoding_notes(spec_of(small, task, **fields), client).result(10)
-        assert found == {"test": ["noted"], cache.PAIR: ["of the pair"]}
+        found = encoding_notes(spec_of(small, task, **fields), client).result(10)
+        assert found == {"test": ["noted"], PAIR: ["of the pair"]}
     asked = [call.kwargs["pair"]["max_test"] for call in client.ask.call_args_list]
     assert asked == [None, 10], "a size, a localizer or a seed changes no text"
 

@@ -309,21 +309,6 @@ def test_reading_runs_does_not_import_torch(made: Run) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_stored_ends_of_the_equal_mass_error_are_not_read(run: Run) -> None:
-    """Shipped runs have them."""
-    path, curve = run.path / "run.json", pd.read_parquet(run.path / "curve.parquet")
-    written = json.loads(path.read_text())
-    written["metrics"]["test"]["states"]["grafted"]["ece_equal_mass"] |= {"low": 0.0, "high": 0.2, "debiased": 0.1}
-    path.write_text(json.dumps(with_checksum(written)))
-    curve.loc[curve["metric"] == "ece_equal_mass", ["low", "high", "debiased"]] = [0.0, 0.2, 0.1]
-    curve.to_parquet(run.path / "curve.parquet")
-    estimate = read_record(run.path).metrics["test"].states["grafted"]["ece_equal_mass"]
-    assert estimate.value is not None and estimate.low is estimate.high is estimate.debiased is None
-    missing = run.curve().set_index("metric")[["value", "low", "high", "debiased"]].isna()
-    assert set(map(tuple, missing.loc["ece_equal_mass"].to_numpy())) == {(False, True, True, True)}
-    assert not missing.loc["ece"].any(axis=None)
-
-
 def hidden_name(name: str, ending: str = atomic.TEMPORARY) -> str:
     """Return the name of a draft whose process has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
