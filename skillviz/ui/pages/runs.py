@@ -241,6 +241,7 @@ def _table(briefs: Sequence[RunBrief], chosen: set[str], labels: Mapping[tuple[s
         column_config=run_list.COLUMNS,
         column_order=run_list.seen(listed),
         selection_mode="multi-row",
+        placeholder="",
         on_select=lambda: _marked_anew(key, ids),
         alt=f"Runs on {readable_name(briefs[0].task)}, one per row",
     )

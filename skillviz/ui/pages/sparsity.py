@@ -58,7 +58,7 @@ def runs(run: Run, briefs: Sequence[RunBrief]) -> None:
             listed, file = run_list.listing(briefs), exports.file_name(run.id, "runs")
             st.dataframe(
                 listed, hide_index=True, column_config=run_list.COLUMNS, column_order=run_list.seen(listed),
-                alt="The runs drawn above",
+                placeholder="", alt="The runs drawn above",
             )  # fmt: skip
             exports.table_menu(listed, file=file, key="runs", caption="Runs of this pair and task")
 
