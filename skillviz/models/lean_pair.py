@@ -184,7 +184,7 @@ def load_lean(
         outside, check.notes, where, setting=("finetuned", None),
     )  # fmt: skip
     pair._set_state("pretrained", None)
-    refuse_unmoved(counts := pair.movement.counts())
+    refuse_unmoved(counts := pair.movement.counts(), pair.d)
     pair.notes = (*check.notes, *moved_notes(table, counts, outside))
     pair.usual_length = usual_length(check.finetuned)
     pair.class_order = check.class_order

@@ -355,7 +355,7 @@ def load_pair(
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
     pair.notes = check.notes
     if not is_graft:
-        refuse_unmoved(counts := pair.movement.counts())
+        refuse_unmoved(counts := pair.movement.counts(), pair.d)
         pair.notes += tuple(moved_notes(pair.table, counts, pair.outside))
     pair.added_rows = check.added_rows
     pair.usual_length = usual_length(check.finetuned)
@@ -556,9 +556,13 @@ def _outside(
     return outside
 
 
-def refuse_unmoved(counts: Counts) -> None:
-    """Raise PairMismatch if no graftable entry moved, or if all differences may be due to rounding."""
-    if counts.moved > counts.unclear:
+def refuse_unmoved(counts: Counts, d: int) -> None:
+    """Raise PairMismatch if no graftable entry moved, or if all differences may be due to rounding.
+
+    A base that was rounded differs in most of the `d` entries; where few differ and none is rounded, these moved, or
+    it is unknown.
+    """
+    if counts.moved > counts.unclear or (0 < 2 * counts.moved < d and not counts.rounded):
         return
     raise PairMismatch(ROUNDED.format(counts.narrow) if counts.rounded or counts.unclear else IDENTICAL)
 

@@ -608,6 +608,17 @@ def test_only_what_moved_beyond_rounding_counts(tmp_path: Path, dtype: torch.dty
     assert upcast or load_lean(base, tuned, device="cpu", dtype="float32").movement.counts() == counts
 
 
+@pytest.mark.parametrize("load", [load_pair, load_lean])
+def test_few_small_changes_of_a_tensor_that_16_bits_hold_are_no_rounding_of_the_base(tmp_path: Path, load) -> None:
+    """LayerNorm's ones are the same in any dtype, but the other tensors of a rounded base would differ too."""
+    base, model = stored(tmp_path / "base", torch.float32), bert()
+    with torch.no_grad():
+        model.bert.encoder.layer[0].output.LayerNorm.weight[:5] += 1e-5
+    pair = load(base, saved(tmp_path / "tuned", model, tiny_tokenizer("bert")), device="cpu", dtype="float32")
+    assert pair.movement.counts() == Counts(5, 0, 5, "bfloat16")
+    assert any("Whether fine-tuning moved 5 entries is unknown" in note for note in pair.notes)
+
+
 def test_no_ranking_chooses_what_was_rounded(tmp_path: Path) -> None:
     base, tuned = stored(tmp_path / "base", torch.float32), stored(tmp_path / "finetuned", torch.bfloat16, moved=40)
     task = read_task(task_file(tmp_path / "task", tiny_rows(16), tiny_rows(16)))
