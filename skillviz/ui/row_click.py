@@ -19,7 +19,7 @@ def rows_that_open(table: pd.DataFrame, *, key: str, **settings: Any) -> None:
     """Draws the table; its `on_select` is called when another row is selected, and `selected` returns the row."""
     with st.container(key=f"touch-{key}"):
         _mount(key=f"{_CLICK}.{key}", data=key.replace(".", "-"), height=1)
-    st.dataframe(table, key=key, hide_index=True, selection_mode="single-row", placeholder="", **settings)
+    st.dataframe(table, key=key, hide_index=True, selection_mode="single-row", **settings)
 
 
 def selected(key: str) -> int | None:
