@@ -27,6 +27,7 @@ from skillviz.core import formats
 from skillviz.core.draws import MATCHED
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
+from skillviz.models.finetune.recipes import SGD
 from skillviz.runs.part_scores import REGIONS, RIVALS, PartScores, stored_parts
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
@@ -38,6 +39,7 @@ from skillviz.show import rivals as rivals_shown
 from skillviz.show.briefs import brief_of, hero
 from skillviz.show.comparisons import compared_rows
 from skillviz.show.part_effects import NOUNS, strongest
+from skillviz.studies.finetuned_model import recipe_in
 from skillviz.tasks.readable_names import readable
 
 STORE = PROJECT / "cached_runs"
@@ -178,12 +180,13 @@ def rates(store: Store) -> list[str]:
 def across_tasks(store: Store) -> list[str]:
     """A sentence on the correlation, over tasks, of movement's concentration in few parameters with the search's lead.
 
-    For each task that is scored by accuracy, the newest model with both searches is used.
+    For each task that is scored by accuracy, the newest model by SGD with both searches is used.
     """
     by_task: dict[str, dict[str, list[Run]]] = {}
     for run in store.list():
         record = run.record
-        plain = run.spec.localizer in SEARCHES and is_plain(run) and record.size == MOVED
+        is_sgd = recipe_in(run.spec.finetuned) in ("", SGD)
+        plain = run.spec.localizer in SEARCHES and is_plain(run) and record.size == MOVED and is_sgd
         if not plain or record.metric != "accuracy" or record.base is None or record.finetuned is None:
             continue
         if record.base.source.endswith("minilm-l6"):
@@ -198,7 +201,7 @@ def across_tasks(store: Store) -> list[str]:
     table = pd.DataFrame(rows)
     rank = table["lead"].corr(table["held"], method="spearman")
     return [
-        f"Between tasks it is not so: over one stored model of MiniLM for each of {len(table)} tasks with accuracy, at "
+        f"Between tasks it is not so: over one stored SGD model of MiniLM for each of {len(table)} tasks with accuracy, at "
         f"0.1%, the rank correlation of the share of the movement with the lead of the search is {rank:+.2f}."
     ]
 
