@@ -201,8 +201,8 @@ def across_tasks(store: Store) -> list[str]:
     table = pd.DataFrame(rows)
     rank = table["lead"].corr(table["held"], method="spearman")
     return [
-        f"Between tasks it is not so: over one stored SGD model of MiniLM for each of {len(table)} tasks with accuracy, "
-        f"at 0.1%, the rank correlation of the share of the movement with the lead of the search is {rank:+.2f}."
+        f"Between tasks it is not so: over one stored SGD model of MiniLM for each of {len(table)} tasks with "
+        f"accuracy, at 0.1%, the rank correlation of the share of the movement with the lead of the search is {rank:+.2f}."
     ]
 
 
