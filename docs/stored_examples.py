@@ -202,7 +202,8 @@ def across_tasks(store: Store) -> list[str]:
     rank = table["lead"].corr(table["held"], method="spearman")
     return [
         f"Between tasks it is not so: over one stored SGD model of MiniLM for each of {len(table)} tasks with "
-        f"accuracy, at 0.1%, the rank correlation of the share of the movement with the lead of the search is {rank:+.2f}."
+        "accuracy, at 0.1%, the rank correlation of the share of the movement with the lead of the search is "
+        f"{rank:+.2f}."
     ]
 
 
