@@ -27,7 +27,6 @@ from skillviz.core import formats
 from skillviz.core.draws import MATCHED
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
-from skillviz.models.finetune.recipes import SGD
 from skillviz.runs.part_scores import REGIONS, RIVALS, PartScores, stored_parts
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
@@ -39,7 +38,7 @@ from skillviz.show import rivals as rivals_shown
 from skillviz.show.briefs import brief_of, hero
 from skillviz.show.comparisons import compared_rows
 from skillviz.show.part_effects import NOUNS, strongest
-from skillviz.studies.finetuned_model import recipe_in
+from skillviz.studies.finetuned_model import is_by_sgd
 from skillviz.tasks.readable_names import readable
 
 STORE = PROJECT / "cached_runs"
@@ -185,11 +184,10 @@ def across_tasks(store: Store) -> list[str]:
     by_task: dict[str, dict[str, list[Run]]] = {}
     for run in store.list():
         record = run.record
-        is_sgd = recipe_in(run.spec.finetuned) in ("", SGD)
-        plain = run.spec.localizer in SEARCHES and is_plain(run) and record.size == MOVED and is_sgd
+        plain = run.spec.localizer in SEARCHES and is_plain(run) and record.size == MOVED
         if not plain or record.metric != "accuracy" or record.base is None or record.finetuned is None:
             continue
-        if record.base.source.endswith("minilm-l6"):
+        if record.base.source.endswith("minilm-l6") and is_by_sgd(run.spec.finetuned):
             by_task.setdefault(record.task_name, {}).setdefault(record.finetuned.fingerprint, []).append(run)
     rows = []
     for models in by_task.values():

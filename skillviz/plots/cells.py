@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,15 @@ def shades(theme: str) -> Scale:
 def diverging(theme: str) -> Scale:
     """Return the scale from against (0) over the neutral color (0.5) to for (1)."""
     return [(0.0, AGAINST[theme]), (0.5, NEUTRAL[theme]), (1.0, FOR[theme])]
+
+
+def name_columns(figure: go.Figure, names: Sequence[str], **more: Any) -> None:
+    """Set the x axis of a map: a name under each column, slanted on a phone so that it ends there; `more` are further
+    fields of the axis."""
+    figure.update_xaxes(
+        tickvals=list(range(len(names))), ticktext=list(names), range=[-0.5, len(names) - 0.5], showline=False,
+        autotickangles=[0, -60, -90], **more,
+    )  # fmt: skip
 
 
 def matrix(table: pd.DataFrame, keys: tuple[str, str], rows: list[str], columns: list[str], values: str) -> np.ndarray:

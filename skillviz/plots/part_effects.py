@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
-from skillviz.plots.cells import diverging, printed
+from skillviz.plots.cells import diverging, name_columns, printed
 from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, ordered, require
 from skillviz.plots.region import LAYER, SHORT, layer_name, layer_names, outlines
 from skillviz.plots.theme import MODULE_KINDS, kind_style
@@ -74,11 +74,7 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
     figure.update_traces(selector={"name": "cells"}, showscale=True, colorbar=bar)
     empty_rows, empty_columns = np.nonzero(np.isnan(z))
     figure.add_trace(outlines(pd.DataFrame({"x": empty_columns, "y": empty_rows}), theme))
-    names = columns if is_numbered else [SHORT.get(name, name) for name in columns]
-    figure.update_xaxes(
-        tickvals=list(range(len(columns))), ticktext=names, range=[-0.5, len(columns) - 0.5], showline=False,
-        autotickangles=[0, -60, -90],
-    )  # fmt: skip
+    name_columns(figure, columns if is_numbered else [SHORT.get(name, name) for name in columns])
     figure.update_yaxes(
         tickvals=list(range(len(layers))), ticktext=layers, range=[len(layers) - 0.5, -0.5], showgrid=False
     )

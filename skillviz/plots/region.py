@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 
 from skillviz.core import formats
-from skillviz.plots.cells import AGAINST, FOR, Scale, diverging, numbers, printed, shades
+from skillviz.plots.cells import AGAINST, FOR, Scale, diverging, name_columns, numbers, printed, shades
 from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, ordered, require
 from skillviz.plots.references import name_category_ends
 from skillviz.plots.theme import BAR, DENSITY, GROUND, INK, MODULE_KINDS, SOFT_INK, Style, kind_style
@@ -380,14 +380,7 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str], starts: Map
     """Set the map's own axes; it fills the figure. The first layer of a stack has its name."""
     step = 1 if len(names) <= 16 else 2 if len(names) <= 32 else 4
     rows = [row for row, name in enumerate(names) if row % step == 0 or name in starts]
-    figure.update_xaxes(
-        tickvals=list(range(len(kinds))),
-        ticktext=[SHORT.get(k, k) for k in kinds],
-        range=[-0.5, len(kinds) - 0.5],
-        fixedrange=True,
-        showline=False,
-        autotickangles=[0, -60, -90],
-    )
+    name_columns(figure, [SHORT.get(k, k) for k in kinds], fixedrange=True)
     figure.update_yaxes(
         tickvals=rows,
         ticktext=[f"{starts[names[row]]} {names[row]}" if names[row] in starts else names[row] for row in rows],

@@ -141,10 +141,12 @@ def write_pack(path: Path, runs: Mapping[str, Mapping[str, Callable[[], bytes]]]
             content = runs[run][name]()
             digest = hashlib.sha256(content).hexdigest()
             row = {"run": run, "file": name, "size": len(content), "sha256": digest}
-            stored = coded(content) if _is_coded(name, len(content)) else content
-            batch.append(row | {"content": None if digest in seen else stored})
-            held += 0 if digest in seen else len(content)
-            seen.add(digest)
+            if digest in seen:
+                batch.append(row | {"content": None})
+            else:
+                batch.append(row | {"content": coded(content) if _is_coded(name, len(content)) else content})
+                held += len(content)
+                seen.add(digest)
             if held >= GROUP:
                 writer.write_table(pa.Table.from_pylist(batch, SCHEMA))
                 batch, held = [], 0

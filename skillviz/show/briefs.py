@@ -17,14 +17,14 @@ from skillviz.analysis.variants import differing
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, EXPRESSION, LOCALIZERS
 from skillviz.core.metrics import metric_row
-from skillviz.models.finetune.recipes import RECIPES, SGD
+from skillviz.models.finetune.recipes import RECIPES
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.packed import pack_of
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import REGION, Run
 from skillviz.runs.spec import FIT, KINDS, RunSpec, key_in, words_of_region
 from skillviz.show import text
-from skillviz.studies.finetuned_model import recipe_in
+from skillviz.studies.finetuned_model import is_by_sgd, recipe_in
 from skillviz.tasks.readable_names import readable_name
 
 LEVELS = ("pair", "size", "localizer", "seed")
@@ -229,7 +229,7 @@ def other_seeds(briefs: Sequence[RunBrief], like: RunBrief) -> list[RunBrief]:
 
 def _main_pairs(briefs: Sequence[RunBrief]) -> list[tuple[str, ...]]:
     """The models that represent one base and task."""
-    usual = [brief for brief in briefs if recipe_in(brief.finetuned) in ("", SGD)] or briefs
+    usual = [brief for brief in briefs if is_by_sgd(brief.finetuned)] or briefs
     runs = Counter(brief.pair for brief in usual)
     return [pair for pair, count in runs.items() if count >= FEW * max(runs.values())]
 

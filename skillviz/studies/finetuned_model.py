@@ -158,6 +158,11 @@ def recipe_in(source: str) -> str:
     return match[1] if match else ""
 
 
+def is_by_sgd(source: str) -> bool:
+    """True unless a path made by `FineTunedSpec.path` names another recipe."""
+    return recipe_in(source) in ("", SGD)
+
+
 PLAIN = "task"  # the file stem of a task that has its own folder
 
 

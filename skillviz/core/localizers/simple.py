@@ -58,9 +58,9 @@ def movement(problem: Problem, size: int, seed: int, options: MovementOptions) -
         return equal_shares(problem, size, options.within)
     if options.other_movement is not None:
         entries = torch.arange(problem.d, device=problem.device) if inside is None else inside
-        total, squares = options.other_movement.to(problem.device)[:, entries]
-        score = signal_over_noise(problem.tau[entries], total, squares, 1 + len(options.other_models.split(",")))
-        return entries[top_of_two(moved_first(score, problem.tau[entries]), problem.tau[entries].abs(), size)]
+        tau, (total, squares) = problem.tau[entries], options.other_movement.to(problem.device)[:, entries]
+        score = signal_over_noise(tau, total, squares, 1 + len(options.other_models.split(",")))
+        return entries[top_of_two(moved_first(score, tau), tau.abs(), size)]
     entries, tau = problem.largest_movers(size) if inside is None else (inside, problem.movement_at(inside))
     return entries[top(tau.abs(), size)]
 
