@@ -86,7 +86,7 @@ def _as_of_grafts(content: Content) -> Content:
 
 READERS: dict[str, Callable[[Path, Content], object]] = {
     "a run": _json("run.json", read_record),
-    "scores": _json("score.json", lambda folder: read_as(ScoreRecord, folder / "score.json")),
+    "scores": _json("012345.json", lambda folder: read_as(ScoreRecord, folder / "012345.json")),
     "scores of parts": _json("parts.json", lambda folder: read_as(PartsRecord, folder / "parts.json")),
     "a study": _json("study.json", lambda folder: read_as(StudyRecord, folder / "study.json")),
     "a fine-tuned model": _json("finetune.json", training_record),
@@ -146,7 +146,7 @@ def test_lists_go_on_and_doctor_names_what_another_version_made(
     unfinished.cancel()
     records = {
         "run": other.path / "run.json", "study": fake_study(store.root) / "study.json",
-        "score": store.root / "scores" / "0123456789ab" / "score.json",
+        "score": store.root / "scores" / "0123456789ab.json",
         "parts": store.root / "parts" / good.id / "cells" / "parts.json",
         "model": models / "sst2-sgd-0" / "finetuned_model.json",
     }  # fmt: skip
@@ -230,7 +230,7 @@ def test_it_is_refused_in_a_short_sentence(tmp_path: Path, what: str, strange: s
 def test_what_is_passed_over_stays_passed_over(tmp_path: Path, strange: str) -> None:
     for name in ("study.json", "score.json", "launch.json", "config.json", "lines.jsonl"):
         (tmp_path / name).write_text(strange)
-    assert open_study(tmp_path) is None and read_score(tmp_path) is None
+    assert open_study(tmp_path) is None and read_score(tmp_path / "score.json") is None
     assert launch_of(tmp_path) == {"cwd": Path.cwd()} and model_config(tmp_path / "config.json") == {}
     refuses(BadData, "is not JSON", from_file, tmp_path / "lines.jsonl")
     assert read_options([f"examples={strange}"]) == {"examples": strange}

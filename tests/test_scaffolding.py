@@ -12,6 +12,7 @@ import tomllib
 from collections import Counter
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -342,14 +343,26 @@ def test_streamlit_listens_to_this_machine_only() -> None:
     assert told == ("127.0.0.1", "none", True)
 
 
-def test_no_path_of_a_machine_stands_in_the_project() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def tracked() -> list[Path]:
+    """Return the paths of the project's files."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout, so there is no list of the project's files; run it in a clone")
-    for name in listed.stdout.split("\n"):
-        path = PROJECT / name
-        if name and path.suffix in (".py", ".md", ".toml", ".json", ".yaml", ".txt", "") and path.is_file():
-            assert not re.search(OF_A_MACHINE, path.read_text(encoding="utf-8", errors="replace")), name
+    return [PROJECT / name for name in listed.stdout.split("\0") if name and (PROJECT / name).is_file()]
+
+
+def test_no_path_of_a_machine_stands_in_the_project(tracked: list[Path]) -> None:
+    for path in tracked:
+        if path.suffix in (".py", ".md", ".toml", ".json", ".yaml", ".txt", ""):
+            assert not re.search(OF_A_MACHINE, path.read_text(encoding="utf-8", errors="replace")), path
+
+
+def test_what_ships_stays_small(tracked: list[Path]) -> None:
+    runs = [path for path in tracked if path.is_relative_to(PROJECT / "cached_runs")]
+    folders = {folder for path in runs for folder in path.parents if folder.is_relative_to(PROJECT / "cached_runs")}
+    assert sum(path.stat().st_size for path in tracked) <= 260e6
+    assert sum(path.stat().st_size for path in runs) <= 50e6 and len(runs) <= 1000 and len(folders) <= 60
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ def findings(store: Store) -> Iterator[Finding]:
                 f"it holds a run's files, but no {RECORD} that is a file; restore it, or delete the folder",
                 "left",
             )
-    for record in (*store.root.glob("scores/*/score.json"), *store.root.glob(f"{PARTS}/*/*/parts.json")):
+    for record in (*store.root.glob("scores/*.json"), *store.root.glob(f"{PARTS}/*/*/parts.json")):
         yield from _readable(record, partial(_of_record, record))
     yield from _readable(store.root / STUDIES, partial(_of_packs, store))
     for name in sorted(store.noted()):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillviz.atomic import folder_lock, sha256, whole_folder
+from skillviz.atomic import folder_lock, sha256, write_file, write_text
 from skillviz.errors import CorruptRun, StoreError
 from skillviz.layout import LAYOUT
 from skillviz.models.heads import Readout
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from skillviz.runs.session import Session
 
 FOLDER = "scores"
-RECORD, PREDICTIONS = "score.json", "predictions.parquet"
-SHORT = 12  # letters of the key in a folder's name
+SHORT = 12  # letters of the key in a file's name
 
 
 class ScoreSpec(BaseModel):
@@ -96,7 +95,7 @@ def read_score_spec(values: dict[str, Any]) -> ScoreSpec:
 
 
 class ScoreRecord(Frozen):
-    """score.json. `splits` are the metrics by split: validation and test of the own task, or test of the other task."""
+    """The JSON file of scores. `splits` are the metrics: validation and test of the own task, or test of the other."""
 
     layout: int = LAYOUT
     key: str
@@ -120,7 +119,7 @@ class ScoreRecord(Frozen):
 
 @dataclass(frozen=True)
 class Score:
-    """Finished scores of one fine-tuned model, read from their folder without torch."""
+    """Finished scores of one fine-tuned model, read without torch from `path`, a JSON file, and the table beside it."""
 
     path: Path
     record: ScoreRecord
@@ -168,30 +167,37 @@ class Score:
 
     def predictions(self) -> pd.DataFrame:
         """Return the logits of the states pretrained and finetuned, as in a run's predictions.parquet."""
+        table = _table(self.path)
         try:
-            return pd.read_parquet(regular(self.path / PREDICTIONS))
+            if sha256(regular(table)) == self.record.files[table.name].sha256:
+                return pd.read_parquet(table)
+            raise ValueError("its sha256 is not the stored one")
         except (OSError, ValueError) as error:
-            raise CorruptRun(f"{PREDICTIONS} of the scores {self.path.name} cannot be read ({error}).") from error
+            raise CorruptRun(f"{table.name}, the predictions of scores, cannot be read ({error}).") from error
 
 
 def score_path(root: Path, spec: ScoreSpec) -> Path:
-    """Return the folder for the scores under a store's root, which may not exist yet."""
-    return root / FOLDER / spec.key()[:SHORT]
+    """Return the JSON file for the scores under a store's root, which may not exist yet."""
+    return root / FOLDER / f"{spec.key()[:SHORT]}.json"
 
 
 def read_score(path: Path) -> Score | None:
-    """Return the scores in a folder; None unless they are complete and of this version."""
+    """Return the scores in a JSON file; None unless they are complete and of this version."""
     try:
-        record = read_as(ScoreRecord, path / RECORD)
+        record = read_as(ScoreRecord, path)
     except StoreError:
         return None
-    whole = all(has_size(path / n, note.size) for n, note in record.files.items())
+    whole = all(has_size(path.parent / n, note.size) for n, note in record.files.items())
     return Score(path, record) if whole else None
+
+
+def _table(path: Path) -> Path:
+    return path.with_suffix(".parquet")
 
 
 @dataclass(frozen=True)
 class ScoreArtifact:
-    """Scores, stored in a folder named by their key."""
+    """Scores, stored in two files named by their key."""
 
     spec: ScoreSpec
     kind: ClassVar[str] = SCORE
@@ -225,7 +231,7 @@ class ScoreArtifact:
             refuse_unfit(checker.task(spec.task), {spec.on: checker.task(spec.on)})
 
     def finished(self, store: Store, stored: Stored | None = None) -> Score | None:
-        """Return the scores in their folder, or None."""
+        """Return the stored scores, or None."""
         score = read_score(score_path(store.root, self.spec))
         return score if score is not None and score.spec == self.spec else None
 
@@ -251,16 +257,13 @@ def make_score(
     refuse_unfit(session.task(run_spec), session.other_tasks(run_spec))
     fields, frame = _computed(spec, run_spec, session, report)
     target = score_path(store.root, spec)
+    path, checked = _table(target), tables.check(frame, "predictions")
     with written(store.root), folder_lock(target):
-        with whole_folder(target, replace=True) as draft:
-            path = draft / PREDICTIONS
-            checked = tables.check(frame, "predictions")
-            checked.to_parquet(path, index=False, **tables.encoding(checked))
-            files = {PREDICTIONS: FileNote(sha256=sha256(path), size=path.stat().st_size)}
-            seconds = round(time.perf_counter() - started, 3)
-            record = ScoreRecord(key=spec.key(), spec=spec, created=now(), seconds=seconds, files=files, **fields)
-            text = json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
-            (draft / RECORD).write_text(text, encoding="utf-8")
+        write_file(path, lambda draft: checked.to_parquet(draft, index=False, **tables.encoding(checked)))
+        files = {path.name: FileNote(sha256=sha256(path), size=path.stat().st_size)}
+        seconds = round(time.perf_counter() - started, 3)
+        record = ScoreRecord(key=spec.key(), spec=spec, created=now(), seconds=seconds, files=files, **fields)
+        write_text(target, json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False) + "\n")
         scores = read_score(target)
     assert scores is not None
     return scores

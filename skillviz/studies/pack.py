@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skillviz.atomic import remove_folder, whole_folder, write_file
+from skillviz.atomic import folder_lock, remove_folder, whole_folder, write_file
 from skillviz.core.comparison import Comparison
 from skillviz.errors import BadInput, CorruptRun
 from skillviz.regular_file import is_regular
@@ -83,8 +83,7 @@ def pack(
         if not is_own:
             for key, score in here.of(SCORE).items():
                 if not (key in finished and _is_same(finished[key], score)):
-                    names = ("score.json", *score.record.files)
-                    n_bytes += _written(to.root / score.path.relative_to(store.root), _plain(score.path, names))
+                    n_bytes += _copied(score, to.root / score.path.parent.relative_to(store.root))
                     scores += 1
             own = ("study.yaml", "study.json", *folder.record.files)
             with whole_folder(target, replace=True) as draft:
@@ -131,6 +130,16 @@ def _files_of(run: Run, rankings: bool) -> Files:
 
 def _plain(path: Path, names: Collection[str]) -> Files:
     return {name: partial(bytes_of, path, name) for name in names}
+
+
+def _copied(score: Score, folder: Path) -> int:
+    """Copy the files of scores to a folder, the record last, and return the number of bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = (*score.record.files, score.path.name)
+    with folder_lock(folder / score.path.name):
+        for name in names:
+            write_file(folder / name, partial(shutil.copyfile, score.path.parent / name))
+    return sum((folder / name).stat().st_size for name in names)
 
 
 def _written(target: Path, files: Files) -> int:

@@ -3,9 +3,8 @@
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Barrier
 
@@ -127,22 +126,19 @@ def test_scores_stored_by_several_at_once_are_whole(done: Done, copy: Store, mon
     (spec,) = study_plan(done[0]).scores
     target = score_path(copy.root, spec)
     kept, computed = read_score(target), scored._computed(spec, spec.run_spec("cpu"), Session(), silent)
-    barrier, whole_folder, under_way = Barrier(3), scored.whole_folder, list[int]()
+    barrier, write_file, under_way = Barrier(3), scored.write_file, list[int]()
     (target.parent / f".{target.name}.dead.part").mkdir()
 
-    @contextmanager
-    def seen(to: Path, **options: bool) -> Iterator[Path]:
-        with whole_folder(to, **options) as draft:
-            yield draft
-            time.sleep(0.2)
-            under_way.append(len(list(to.parent.glob(f".{to.name}.*"))))
+    def seen(to: Path, write: Callable[[Path], object]) -> None:
+        under_way.append(len(list(to.parent.glob(".*.part"))))
+        write_file(to, lambda draft: (write(draft), time.sleep(0.2)))
 
     monkeypatch.setattr(scored, "_computed", lambda *_: (barrier.wait(60), computed)[1])
-    monkeypatch.setattr(scored, "whole_folder", seen)
+    monkeypatch.setattr(scored, "write_file", seen)
     with ThreadPoolExecutor(3) as pool:
         made = list(pool.map(lambda _: scored.make_score(spec, copy, Session(), device="cpu"), range(3)))
-    assert under_way == [1, 1, 1] and [score.metrics for score in made] == [kept.metrics] * 3
-    assert sorted(path.name for path in target.parent.iterdir()) == [".locks", target.name]
+    assert under_way == [0, 0, 0] and [score.metrics for score in made] == [kept.metrics] * 3
+    assert sorted(path.name for path in target.parent.iterdir()) == [".locks", target.name, f"{target.stem}.parquet"]
 
 
 def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:
@@ -229,7 +225,7 @@ def test_what_is_packed_of_other_models_or_definitions_is_packed_anew(
     first = pack(study, done[1], packed, as_folders=[run.id for run in done[1].list()])
     (score,) = Snapshot(study_plan(study), packed).of(SCORE).values()
     old = packed.open(sorted(run.id for run in packed.list())[0]).path
-    for path in (score.path / "score.json", old / "run.json"):
+    for path in (score.path, old / "run.json"):
         path.write_text(path.read_text().replace(f'"{getattr(getattr(score.record, note), field)}"', f'"{other}"'))
     old.rename(packed.root / f"{old.name}-old")
     again = pack(study, done[1], packed)

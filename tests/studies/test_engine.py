@@ -159,8 +159,8 @@ class Crash(BaseException):
 
 
 def crashing(study: StudySpec, store: Store, draw: random.Random) -> bool:
-    """Run a study that crashes at a random report; return True if it finished before."""
-    told = Mock(side_effect=[*[None] * (draw.randint(1, 25) - 1), Crash])
+    """Run a study that crashes at a random report; return True if it finished before. A run makes up to 30 reports."""
+    told = Mock(side_effect=[*[None] * (draw.randint(1, 40) - 1), Crash])
     with suppress(Crash):
         run_study(study, store, progress=told, on_step=told)
         return True
