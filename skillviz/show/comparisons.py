@@ -14,6 +14,9 @@ from skillviz.core.verdicts import NOT_MEASURED
 MARK = "†"
 """Follows a verdict that excludes zero but does not hold at the false discovery rate."""
 
+FEW = 5
+"""The number of comparisons up to which a page does not count them."""
+
 KNOWN = {name: name for name in ("debiased", "seeds", "gained", "lost")} | {"n": "examples"}
 """Columns of a table of differences, and the arguments of `p_values` that they are."""
 
@@ -21,10 +24,12 @@ KNOWN = {name: name for name in ("debiased", "seeds", "gained", "lost")} | {"n":
 def counted(counts: Comparisons, limit: str = "zero") -> str:
     """`Of 32 comparisons, 21 exclude zero; chance alone would give about 1.6. 20 hold at a false discovery rate ...`
 
-    `limit` names the value that an interval has to exclude for a verdict.
+    `limit` names the value that an interval has to exclude for a verdict. Empty for FEW, which are seen at a glance.
     """
     if not counts.n:
         return "No comparison has an interval: too few examples, or no stored predictions."
+    if counts.n <= FEW:
+        return ""
     of = formats.counted(counts.n, "comparison")
     if not counts.decided:
         return f"None of {of} excludes {limit}."
@@ -42,9 +47,11 @@ def counted_rows(rows: pd.DataFrame) -> str:
     if len(known) < 2:
         return ""
     counts = compared_rows(known)
-    bare = len(known) - counts.n
-    more = f" {bare} more {'is' if bare == 1 else 'are'} {NOT_MEASURED}." if counts.n and bare else ""
-    return counted(counts) + more
+    told, bare = counted(counts), len(known) - counts.n
+    if not counts.n or not bare:
+        return told
+    are = "is" if bare == 1 else "are"
+    return f"{told} {bare} more {are} {NOT_MEASURED}." if told else f"{bare} of {len(known)} {are} {NOT_MEASURED}."
 
 
 def compared_rows(rows: pd.DataFrame) -> Comparisons:
@@ -70,4 +77,5 @@ def holding(rows: pd.DataFrame) -> pd.Series:
 
 def legend(rows: pd.DataFrame) -> str:
     """The meaning of MARK if one of these differences, with `holds` from `holding`, has it; otherwise empty."""
-    return f"Verdicts marked {MARK} do not." if (decided(rows["low"], rows["high"]) & ~rows["holds"]).any() else ""
+    is_marked = (decided(rows["low"], rows["high"]) & ~rows["holds"]).any()
+    return f"{MARK} marks a verdict that may be chance, given the number of comparisons." if is_marked else ""

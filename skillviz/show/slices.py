@@ -60,7 +60,7 @@ def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) 
         for row in lost.to_dict("records")
     ]
     small = int((table["verdict"] == NOT_MEASURED).sum())
-    without = f" Too small for an interval: {formats.counted(small, 'slice')}." if small else ""
+    without = f"Too small for an interval: {formats.counted(small, 'slice')}." if small else ""
     of = formats.counted(len(table) - small, "slice")
     if small == len(table):
         first = f"The graft's {words.title} is {NOT_MEASURED} on any slice."
@@ -69,8 +69,7 @@ def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) 
         first = f"The graft is worse in {words.title} on {on} and better on {len(gained)} of {of}."
     else:
         first = f"The graft is neither worse nor better in {words.title} on any of {of}."
-    counts = counted(compared_rows(table))
-    return f"{first} {counts}{without}"
+    return " ".join(filter(None, (first, counted(compared_rows(table)), without)))
 
 
 def _name(row: dict) -> str:

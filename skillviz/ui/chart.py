@@ -1,4 +1,4 @@
-"""A chart as every page shows it: figure, folded table, download menu, help, and alt text for screen readers."""
+"""A chart as every page shows it: figure, alt text for screen readers, and a fold with help, downloads and table."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ Drawing: TypeAlias = "go.Figure | Exhibit"
 CARTESIAN = {"scatter", "scattergl", "bar", "heatmap"}
 AXIS = re.compile(r"[xy]axis\d*")
 By = Literal["points", "box"]
+FOLD = "Help, download, table"
 DRAG = {"points": "pan", "box": "select"}
 """Streamlit's drag mode for selecting single marks or an area."""
 
@@ -157,46 +158,42 @@ def below(
     run_id: str = "",
     under: tuple[str, ...] = (),
 ) -> None:
-    """Draws the row under a figure: its folded table, the download menu, and a button that explains the figure.
+    """Draws the folded row under a figure: how to read it, downloads, and its table, which are sent when it is opened.
 
-    Presenter mode leaves this row out. `under` are the lines below the run's name in a downloaded picture: the
+    Presenter mode leaves the row out. `under` are the lines below the run's name in a downloaded picture: the
     picture's subject and the kind of its intervals.
     """
     if is_presented():
         return
-    with st.container(horizontal=True, vertical_alignment="top"):
-        fold = st.expander("Table", key=f"table.{name}", on_change="rerun")
+    fold = st.expander(FOLD, key=f"table.{name}", on_change="rerun")
+    with fold:
+        st.caption(f"How to read this: {formats.capital(reads)}")
         if fold.open:  # the browser loads the code for tables only if one is opened
-            fold.dataframe(
+            with st.container(horizontal=True):
+                _downloads(of, name=name, title=title, table=table, run_id=run_id, under=under)
+            st.dataframe(
                 table_words.worded(table), hide_index=True, column_config=COLUMNS, placeholder="",
                 alt=f"The numbers of: {title}",
             )  # fmt: skip
-        downloads(of, name=name, title=title, table=table, run_id=run_id, under=under)
-        with st.popover("Help", icon=":material/help:", help="How to read this figure"):
-            st.caption(f"How to read this: {formats.capital(reads)}")
 
 
-def downloads(
-    of: Drawing, *, name: str, title: str, table: pd.DataFrame, run_id: str = "", under: tuple[str, ...] = ()
-) -> None:
-    """Draws the download menu. Its buttons are sent when it is opened, and files are made when one is pressed."""
-    stem, menu = exports.file_name(run_id, name), exports.menu("Download", name)
-    if not menu.open:
-        return
-    with menu:
-        caption = f"{title} ({run_id})" if run_id else title
-        caption = ". ".join(filter(None, (caption, *under)))
-        exports.table_buttons(table, file=stem, key=name, caption=caption)
-        heading = exports.Heading(title, tuple(filter(None, (run_bar.name_of(run_id), *under))))
-        st.download_button(
-            "Chart (HTML, works offline)",
-            lambda: exports.html(with_dark_marks(_figure(of)), heading),
-            f"{stem}.html",
-            "text/html",
-            key=f"html.{name}",
-            on_click="ignore",
-        )
-        exports.buttons(_key(name), file=stem, heading=heading, theme=theme())
+def _downloads(of: Drawing, *, name: str, title: str, table: pd.DataFrame, run_id: str, under: tuple[str, ...]) -> None:
+    """Draws the buttons of the downloads; a file is made when its button is pressed."""
+    stem = exports.file_name(run_id, name)
+    caption = f"{title} ({run_id})" if run_id else title
+    caption = ". ".join(filter(None, (caption, *under)))
+    exports.table_buttons(table, file=stem, key=name, caption=caption)
+    heading = exports.Heading(title, tuple(filter(None, (run_bar.name_of(run_id), *under))))
+    st.download_button(
+        "Chart (HTML, works offline)",
+        lambda: exports.html(with_dark_marks(_figure(of)), heading),
+        f"{stem}.html",
+        "text/html",
+        key=f"html.{name}",
+        on_click="ignore",
+        icon=":material/download:",
+    )
+    exports.buttons(_key(name), file=stem, heading=heading, theme=theme())
 
 
 def _key(name: str) -> str:

@@ -16,7 +16,6 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
-from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 from skillviz.analysis.readable_table import ReadableTable, as_stored, latex, markdown
 from skillviz.analysis.tables import csv_text
@@ -102,16 +101,11 @@ def table_menu(
     label: str = "Table",
     words: Callable[[pd.DataFrame], ReadableTable] = as_stored,
 ) -> None:
-    """Draws the menu of `table_buttons` for a table without a figure."""
-    opened = menu("Download table", key)
-    if opened.open:
-        with opened:
+    """Draws the menu of `table_buttons` for a table without a figure, filled while it is open."""
+    menu = st.popover("Download table", icon=":material/download:", key=f"downloads.{key}", on_change="rerun")
+    if menu.open:  # a page has several, and few are opened
+        with menu:
             table_buttons(table, file=file, key=key, caption=caption, label=label, words=words)
-
-
-def menu(label: str, key: str) -> PopoverContainer:
-    """A menu of downloads, filled only while it is `open`: a page has one per figure, and few are opened."""
-    return st.popover(label, icon=":material/download:", key=f"downloads.{key}", on_change="rerun")
 
 
 def zip_button(

@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 
 from skillviz.runs.store import Store
+from skillviz.ui.chart import FOLD
 from tests.e2e.conftest import settle
 from tests.e2e.test_dashboard import changed, expect, mark, query
 
@@ -104,10 +105,10 @@ def test_every_download_of_a_chart_is_what_it_says(theme: str, made: Made, addre
         page = visit(f"{address}/{name}?{query}", color_scheme=theme)
         page.locator(".js-plotly-plot .main-svg").first.wait_for()
         card = page.locator(
-            "[data-testid='stVerticalBlock']:has(.js-plotly-plot):has(button:has-text('Download'))"
+            f"[data-testid='stVerticalBlock']:has(.js-plotly-plot):has(summary:has-text('{FOLD}'))"
         ).last
         chart = card.locator(".js-plotly-plot").first.bounding_box()
-        card.locator("[data-testid='stPopover'] button", has_text="Download").click()
+        card.locator("summary", has_text=FOLD).click()
         file, content = saved(page, "Table (CSV)")
         table = pd.read_csv(io.BytesIO(content))
         assert file.endswith(".csv") and len(table) > 0, name

@@ -27,6 +27,7 @@ from skillviz.studies.store import list_studies
 from skillviz.tasks.project import PROJECT
 from skillviz.tasks.task import CHOICE, GENERATION
 from skillviz.ui import chart, copy_link
+from skillviz.ui.chart import FOLD
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.tour.tour_page import STEPS
 from tests.fake_run import SMALL as SMALLEST
@@ -52,11 +53,10 @@ VERDICT = re.compile(r"(?:better|worse|no clear difference)\](?: (\w+))?")
 
 
 def explained(test: AppTest) -> set[int]:
-    """Return the numbers of figures, of alternative texts, of reading lines and of download menus."""
+    """Return the numbers of figures, of alternative texts, of reading lines and of folds with help and table."""
     alts = [figure for figure in charts(test) if figure.proto.alt]
     reads = [caption for caption in test.caption if caption.value.startswith("How to read this:")]
-    menus = [box for box in test.get("popover") if box.proto.popover.label == "Download"]
-    return {len(charts(test)), len(alts), len(reads), len(menus)}
+    return {len(charts(test)), len(alts), len(reads), labels(test, "expander").count(FOLD)}
 
 
 def has_link(test: AppTest) -> bool:
@@ -119,11 +119,11 @@ def test_what_is_remembered_is_what_would_be_made_now(name: str, ids: dict[str, 
 @pytest.mark.cases(4, 4)
 @pytest.mark.parametrize("name", PAGES)
 def test_it_opens_under_its_question_and_every_chart_is_explained(name: str, ids: dict[str, str]) -> None:
-    """Each page opens without an error, and each chart has its alt text, a reading line, a table and downloads."""
+    """Each page opens without an error, and each chart has its alt text, a reading line and a fold."""
     test = opened(name)
     assert said(test, "title") == PAGES[name].question and not test.error
-    tables = labels(test, "expander").count("Table")
-    assert explained(test) == {tables} == {FIGURES.get(name, tables)}
+    (figures,) = explained(test)
+    assert figures == FIGURES.get(name, figures)
 
 
 def test_a_run_without_a_gain_says_so_on_sparsity(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_the_run_bar_is_first_and_the_run_is_always_in_the_address(name: str, id
     boxes = test.selectbox[:4]
     assert [box.label for box in boxes] == ["Task and model", "Region size", "Localizer", "Seed"]
     assert boxes[2].value == "top movement" and boxes[0].options[0].startswith("MRPC · tiny-base")
-    bar = next(e.proto.popover.label for e in test.get("popover") if e.proto.popover.label != "Download")
+    bar = test.get("popover")[0].proto.popover.label
     assert not lacks(bar, "top movement", "seed 0") and not re.search(r"[0-9a-f]{6}", bar)
 
 

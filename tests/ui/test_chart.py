@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz.plots.theme import GROUND, template
 from skillviz.show.exhibit import Exhibit
 from skillviz.ui import chart, exports
-from skillviz.ui.chart import as_lists, as_shown, drawn_once
+from skillviz.ui.chart import FOLD, as_lists, as_shown, drawn_once
 from tests.ui import driven
 
 
@@ -48,13 +48,13 @@ def test_a_chart_has_title_alt_and_a_camera_and_folds_away_its_table_and_how_to_
     told = {"toImageButtonOptions": {"format": "png", "filename": "run-1-lines", "scale": 2}, "displaylogo": False}
     assert json.loads(drawn.proto.config).items() >= told.items()
     assert (drawn.proto.alt, drawn.proto.theme) == ("It rises from 1 to 2.", ""), "Streamlit's own template is kept out"
-    (reading,) = [box for box in test.get("popover") if any("How to read this" in c.value for c in box.caption)]
-    assert "Up is more." in reading.caption[0].value and reading.proto.popover.label == "Help"
+    (reading,) = test.expander[0].caption
+    assert reading.value == "How to read this: Up is more." and test.expander[0].label == FOLD
     assert (len(test.caption), opened("table.lines").dataframe[0].value["value"].tolist()) == (1, [0.25])
 
 
 def test_downloads_are_table_page_and_pictures() -> None:
-    test = opened("downloads.lines")
+    test = opened("table.lines")
     chart_page = "Chart (HTML, works offline)"
     assert driven.labels(test, "download_button") == ["Table (CSV)", "Table (Markdown)", "Table (LaTeX)", chart_page]
     (pictures,) = test.get("bidi_component")
@@ -190,7 +190,7 @@ WITHOUT_DOWNLOAD = {
     "_preview": "the first rows of a file that the reader uploaded",
     "rows_that_open": "whoever calls it offers the table",
 }
-SAVES = {"table_menu", "table_buttons", "downloads"}
+SAVES = {"table_menu", "table_buttons", "_downloads"}
 
 
 def test_every_table_can_be_saved() -> None:
