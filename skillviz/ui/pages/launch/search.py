@@ -9,23 +9,25 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
-from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, Option, makes_graft
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, EXPRESSION, LOCALIZERS, Localizer, Option, makes_graft
 from skillviz.core.nulls import SHUFFLED
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.plan import refused_generation, refused_graphs, refused_lean
-from skillviz.runs.spec import ALL_NULLS, FIT, KINDS, MOST_DRAWS, NO_NULLS, RunSpec
+from skillviz.runs.spec import ALL_NULLS, FIT, KINDS, MOST_DRAWS, NO_NULLS
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.serving import sign_in, visitor
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks.task import GENERATION
-from skillviz.ui import cache, controls, form
+from skillviz.ui import address, cache, controls, form
 from skillviz.ui.other_tasks import reference
 from skillviz.ui.pages.launch.models import Choices
 
+FIRST = (DEFAULT_LOCALIZER, "movement", "learned")
+"""The localizers that are offered without the switch for all of them."""
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
 USUAL = "0.1%"
 MOST_SEEDS = 20
@@ -39,12 +41,16 @@ def search(choices: Choices) -> None:
     with st.container(border=True):
         st.markdown("## 3 · Search", help=about("localizer", "region", "size"))
         names = [name for name in LOCALIZERS if name != EXPRESSION]  # built on the page Surgery
-        first = str(RunSpec.model_fields["localizer"].default)
-        name = form.one_of(
-            "new.method", "Localizer", names, first, shown=lambda n: localizer_style(n).title,
-            help="The method that chooses the region. `stagewise` is the most exact for its time, `linearized` the "
-            "fastest, `learned` the paper's; the others are what these are compared with.",
-        )  # fmt: skip
+        place_of_box = st.container()
+        every = "Other searches, scores without a search, and controls, which are what a region is compared with."
+        if not controls.switch("new.every", f"All {len(names)} localizers", False, help=every):
+            names = [name for name in names if name in (*FIRST, address.current("new.method"))]
+        with place_of_box:
+            name = form.one_of(
+                "new.method", "Localizer", names, DEFAULT_LOCALIZER, shown=lambda n: localizer_style(n).title,
+                help="The method that chooses the region. `stagewise` is the most exact for its time, `top movement` "
+                "needs no search, `learned` is the paper's; the others are what these are compared with.",
+            )  # fmt: skip
         row = LOCALIZERS[name]
         choices.values["localizer"] = name
         st.caption(row.sentence)
