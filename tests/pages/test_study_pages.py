@@ -49,7 +49,7 @@ COMPARED = ("scores", "differences")
 
 
 def states(test: AppTest) -> list[str]:
-    return list(test.dataframe[0].value["state"])
+    return list(test.dataframe[0].value["result"])
 
 
 def alts(test: AppTest) -> list[str]:
@@ -314,9 +314,9 @@ def test_the_list_tells_scale_state_and_minutes(empty: Path) -> None:
     fake_study(empty, "figure2", status="failed", tables=())
     table = opened("studies").dataframe[0].value
     assert list(table)[:2] == ["data", "experiment"] and "study" not in table, "both are in sight on a phone"
-    told = table.iloc[:, :2].assign(state=table["state"]).to_numpy().tolist()
-    assert told == [["MR", EXPERIMENTS[name].title, state] for name, state in
-                    (("table1", "finished"), ("figure2", "failed"))]  # fmt: skip
+    told = table.iloc[:, :3].to_numpy().tolist()
+    assert told == [["MR", EXPERIMENTS[name].title, result] for name, result in
+                    (("table1", "3 of 4 confirmed"), ("figure2", "failed"))]  # fmt: skip
     assert list(table["computing, min"])[0] == 5.0 and list(table["runs"])[0] == 2
 
 
@@ -375,7 +375,7 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     fake_running(empty, None)
     assert "not measured" in opened("paper").markdown[0].value
     assert copied(opened("paper", item="table2"))["study"] == "table2-small"
-    assert states(opened("studies")) == ["finished"], "the list is of the one that ships"
+    assert states(opened("studies")) == ["1 of 2 confirmed"], "the list is of the one that ships"
     test = opened("studies", view="study")
     assert "You started this study again, and yours is **stopped**." in said(test, "info")
     assert "Resume it" in labels(test)

@@ -18,6 +18,7 @@ from skillviz.analysis.tables import TABLES, label, task_metric
 from skillviz.core import formats
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import panels
+from skillviz.core.verdicts import CONFIRMED, CONTRADICTED
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.tables import Column
@@ -40,15 +41,18 @@ VIEWS = {LIST: "All studies", ONE: "Open study", NEW: "Start a study"}
 LISTING = "studies.list"
 BOX = 330  # pixels, the maximum width of a box: two of them are beside the views
 COLUMNS = {
-    "data": st.column_config.TextColumn("data", width=264),
-    "experiment": st.column_config.TextColumn("experiment", width=348),
+    "data": st.column_config.TextColumn("data", width=228),
+    "experiment": st.column_config.TextColumn("experiment", width=344),
+    "result": st.column_config.TextColumn(
+        "result", width=200, help="Its verdicts on the paper's claims. The others are inconclusive or not measured."
+    ),
     "runs": st.column_config.NumberColumn(
         "runs", width=50, help="Localizations that the study's tables were made from. Some may not be stored here."
     ),
     "computing, min": st.column_config.NumberColumn(
-        "computing, min",
-        format="%.1f",
-        width=104,
+        "minutes",
+        format="%.0f",
+        width=64,
         help="The minutes that its steps took, one after the other; steps that another study made count too.",
     ),
 }
@@ -148,9 +152,7 @@ def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.
             {
                 "data": study_words.data(study),
                 "experiment": _title(study),
-                "state": states.get(str(study.path.resolve()))
-                or states.get(study.path.name)
-                or study_words.state(study),
+                "result": _result(study, states.get(str(study.path.resolve())) or states.get(study.path.name)),
                 "runs": sum(step.kind == LOCALIZE for step in steps) or None,
                 "computing, min": sum(step.seconds or 0.0 for step in steps) / 60 or None,
                 "ended": formats.day(record.finished).split(",")[0] if record.finished else "",
@@ -158,6 +160,16 @@ def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.
             }
         )
     return pd.DataFrame(rows)
+
+
+def _result(study: StudyFolder, state: str | None) -> str:
+    """`2 of 3 confirmed, 1 contradicted`; the state of a study that is not finished or has no claim."""
+    if state not in (None, "finished"):
+        return str(state)
+    verdicts = cache.study_verdicts(study) if study.record.status == "finished" else ()
+    counts = {word: sum(verdict.outcome == word for verdict in verdicts) for word in (CONFIRMED, CONTRADICTED)}
+    against = f", {counts[CONTRADICTED]} {CONTRADICTED}" if counts[CONTRADICTED] else ""
+    return f"{counts[CONFIRMED]} of {len(verdicts)} {CONFIRMED}{against}" if verdicts else study_words.state(study)
 
 
 def _title(study: StudyFolder) -> str:
