@@ -4,11 +4,12 @@ import streamlit as st
 
 if __name__ == "__main__":
     from skillviz.serving import sign_in
-    from skillviz.ui import address, page_table
+    from skillviz.ui import address, embed, page_table
 
     page_table.navigation().run()
     if sign_in.is_open():  # otherwise the link is kept until the user has signed in
-        address.tidy(page_table.PRESENT)
+        embed.end()
+        address.tidy(page_table.PRESENT, page_table.FIGURE)
 else:
     from skillviz.ui import server
 

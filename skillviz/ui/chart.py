@@ -23,7 +23,7 @@ from skillviz.plots.restyle import enlarged, with_dark_marks
 from skillviz.show import table_words
 from skillviz.show.exhibit import MOST_EXHIBITS, Exhibit
 from skillviz.show.glossary import about
-from skillviz.ui import exports, presenter, run_bar, script
+from skillviz.ui import embed, exports, presenter, run_bar, script
 from skillviz.ui.frame import theme as theme
 from skillviz.ui.page_table import is_presented
 
@@ -87,7 +87,7 @@ def chart(
     with st.container(border=True, height="stretch"):
         st.markdown(f"## {title}", help=help)
         st.plotly_chart(as_shown(of), **_settings(name, run_id, alt))
-        script.first_figure_goes_ahead()
+        _drew(name)
         below(of, name=name, title=title, reads=reads, table=table, run_id=run_id, under=under)
 
 
@@ -144,8 +144,13 @@ def selectable(
         selection_mode=by,
         **_settings(name, run_id, alt),
     )
-    script.first_figure_goes_ahead()
+    _drew(name)
     return selected
+
+
+def _drew(name: str) -> None:
+    embed.drew(name)
+    script.first_figure_goes_ahead()
 
 
 def below(
@@ -175,6 +180,8 @@ def below(
                 table_words.worded(table), hide_index=True, column_config=COLUMNS, placeholder="",
                 alt=f"The numbers of: {title}",
             )  # fmt: skip
+            st.caption("This figure alone, for a slide or a site:")
+            st.code(embed.frame_of(name, _figure(of)), language="html", wrap_lines=True)
 
 
 def _downloads(of: Drawing, *, name: str, title: str, table: pd.DataFrame, run_id: str, under: tuple[str, ...]) -> None:

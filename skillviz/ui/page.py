@@ -18,7 +18,7 @@ from skillviz.serving.settings import settings
 from skillviz.show import measures, sentences, text
 from skillviz.show.briefs import RunBrief, first_choice, run_labels
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, copy_link, frame, live, presenter, study_choice, study_words
+from skillviz.ui import address, cache, copy_link, embed, frame, live, presenter, study_choice, study_words
 from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.run_bar import run_bar
 
@@ -204,6 +204,7 @@ def _frame(name: str) -> None:
     address.keep_history()
     live.begin()
     presenter.begin(name)
+    embed.begin()
 
 
 def _title(name: str) -> None:

@@ -27,6 +27,7 @@ GROUPS = ("Start", "This run", "Many runs", "Reference")
 HOME = "home"  # the page at the address without a name
 MENU = "pages.menu"  # session key: `install` has been called
 PRESENT, YES = "present", "yes"  # only in the address, never in the session: hides the menu
+FIGURE = "figure"  # in the address of an embedded page: the figure that is shown alone (ui/embed.py)
 installed: ContextVar[bool] = ContextVar("installed", default=False)
 
 
@@ -112,7 +113,7 @@ def navigation() -> StreamlitPage:
         group: [row.link(_badge(row.name)) for row in PAGES.values() if row.group == group] for group in GROUPS
     }
     shown = {group: links for group, links in groups.items() if links}
-    place: Literal["hidden", "sidebar"] = "hidden" if is_presented() else "sidebar"
+    place: Literal["hidden", "sidebar"] = "hidden" if is_presented() or st.context.is_embedded else "sidebar"
     chosen = st.navigation(shown, position=place, expanded=True)
     if place == "sidebar":
         sign_in.account()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,6 +14,7 @@ import pytest
 
 from skillviz.runs.store import Store
 from skillviz.tasks.project import PROJECT
+from skillviz.ui.chart import FOLD
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.conftest import served, settle
 from tests.fake_run import fake_run
@@ -161,6 +163,21 @@ def test_picking_changes_the_address_and_a_copied_link_shows_the_same(made: Made
     copy.get_by_text("bins of equal mass").first.wait_for()
     bars = [shown.locator(".st-key-run-bar").inner_text().splitlines()[:-1] for shown in (page, copy)]  # no arrow
     assert bars[0] == bars[1] and "random" in " ".join(bars[0]).lower()
+
+
+def test_a_frame_shows_the_figure_that_it_names_alone(made: Made, address: str, visit: Visit) -> None:
+    view = f"{address}/calibration?run={made[1]['stagewise0']}"
+    page = visit(view)
+    page.locator("summary", has_text=FOLD).last.click()
+    html = page.get_by_test_id("stCode").inner_text()
+    frame = visit(unescape(re.findall(r'src="(.+?)"', html)[0]))
+    frame.locator(".st-key-chart-risk_coverage .main-svg").first.wait_for()
+    settle(frame)
+    assert [plot.is_visible() for plot in frame.locator(".js-plotly-plot").all()].count(True) == 1
+    assert not frame.locator("h1").is_visible() and not frame.locator(MENU).count()
+    other = visit(f"{view}&embed=true&figure=nought")
+    other.get_by_text("There is no figure 'nought' on this page; the figures here are confidence").wait_for()
+    assert other.locator("h1").is_visible() and not other.locator(".st-key-run-bar").is_visible()
 
 
 @pytest.mark.nightly
