@@ -85,6 +85,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
     (SKILL, checkpoints.checkpoints, localize.ManySizes),
     (GRAFT, graft.export, None),
     (GRAFT, graft.apply, None),
+    (GRAFT, graft.verify_graft, None),
     (GRAFT, graft.difference, None),
     (LOOK, dashboard.dashboard, None),
     (LOOK, runs.report, None),
@@ -96,7 +97,8 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
 """Panel of the help, command, and the command's class if it parses its arguments in a special way."""
 
 for _panel, _command, _class in COMMANDS:
-    app.command(_command.__name__, rich_help_panel=_panel, cls=_class, help=folded(_command.__doc__))(_command)
+    _name = _command.__name__.replace("_", "-")
+    app.command(_name, rich_help_panel=_panel, cls=_class, help=folded(_command.__doc__))(_command)
 app.command("work", hidden=True, help=folded(work.work.__doc__))(work.work)
 app.command("work-study", hidden=True, help=folded(work.work_study.__doc__))(work.work_study)
 app.command("worker", hidden=True, help=folded(work.worker.__doc__))(work.worker)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +10,11 @@ from typing import Annotated
 import typer
 
 from skillviz.commands import options
-from skillviz.commands.output import note, print_json, say, writable
+from skillviz.commands.output import note, print_json, progress_bar, say, writable
 from skillviz.commands.runs import RunName
 from skillviz.core.formats import byte_size, counted
 from skillviz.core.gain import Gain
+from skillviz.core.metrics import metric_row
 from skillviz.errors import BadInput
 from skillviz.models.publish import check_login, check_repository
 from skillviz.runs.run import Run
@@ -202,6 +204,48 @@ def _check_hub_options(
             "peft, or upload the merged model with `hf upload`."
         )
     check_repository(name)
+
+
+def verify_graft(
+    graft: Annotated[str, typer.Argument(metavar="GRAFT", help=f"A folder with its card; or: {options.GRAFT_HELP}")],
+    base: Annotated[
+        str | None,
+        typer.Option("--base", metavar="MODEL", rich_help_panel=options.MODELS, help="Where the card names no base."),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="TASK", rich_help_panel=options.DATA, help="Where the task's data are here."),
+    ] = None,
+    device: options.Device = "auto",
+    as_json: options.AsJson = False,
+) -> None:
+    """Remake the scores of a published graft from its base and data, and say whether its card's numbers hold.
+
+    Exit code 0: all hold. 1: one differs. 2: they cannot be remade, and a sentence says why. A number may differ by
+    what one example can change, as other hardware may decide a near tie the other way, and by the card's rounding.
+
+    [bold]Examples[/bold]
+
+      python -m skillviz verify-graft my-name/sst2-graft
+
+      python -m skillviz verify-graft sst2-graft --base roberta-base --task task.yaml
+    """
+    from skillviz.runs import verify_graft as engine  # imports torch
+
+    with progress_bar("verifying") as advance:
+        found = engine.verify_graft(
+            graft, base=base, task=task, device=device, progress=lambda p: advance(p.done, p.total, p.text)
+        )
+    for claim in found.claims:
+        says = "holds" if claim.holds else "differs"
+        heading = metric_row(claim.metric).heading
+        say(f"{heading}: {found.source} {claim.claimed:.4f}, remade {claim.remade:.4f}: {says}.")
+    say(f"On {counted(found.n, 'example')} of the {found.split} set.")
+    if as_json:
+        claims = [{**asdict(claim), "holds": claim.holds} for claim in found.claims]
+        print_json({"holds": found.holds, "split": found.split, "n": found.n, "source": found.source, "claims": claims})
+    if not found.holds:
+        raise typer.Exit(1)
 
 
 def apply(

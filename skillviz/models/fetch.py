@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import yaml
+
 from skillviz import json_text
-from skillviz.errors import ModelNotFound
+from skillviz.errors import BadInput, ModelNotFound
 from skillviz.models import convert
 from skillviz.models.weight_files import has_weights, refusal
+from skillviz.regular_file import read_text
 from skillviz.serving import read_only
 from skillviz.tasks.project import expanded, located, project_root, with_a_checkout
+from skillviz.tasks.yaml_files import parsed
 
 # The files to download: weights as safetensors, configuration and tokenizer, but nothing that can contain code.
 ALLOWED = (
@@ -38,6 +42,8 @@ COMMANDS = Path("benchmarks", "models.json")
 NESTED = "*/*"
 GRAFT_FILE = "graft.safetensors"
 """The file name of a published graft in its repository."""
+CARD = "README.md"
+"""The file name of a card."""
 
 
 OnBytes = Callable[[int, int], None]
@@ -64,11 +70,29 @@ def resolve(source: str | Path, on_bytes: OnBytes | None = None) -> Path:
 
 
 def graft_file(source: str | Path) -> Path:
-    """Return the path of the graft file: the given path, or the download of `org/name` or `org/name@revision`.
+    """Return the path of the graft file: the given path, the file in a given folder, or the download of `org/name` or
+    `org/name@revision`.
 
     Raises ModelNotFound if the hub has no such graft. A path that does not exist is returned, and reading it raises the
     error.
     """
+    path = _published(source, GRAFT_FILE)
+    return path / GRAFT_FILE if path.is_dir() else path
+
+
+def card_header(source: str | Path) -> Mapping[str, Any]:
+    """Return the header of the card in a folder, beside a graft file or on the Hub; empty if it cannot be read."""
+    try:
+        path = _published(source, CARD)
+        parts = read_text(path / CARD if path.is_dir() else path.with_name(CARD)).split("---\n", 2)
+        header = parsed(parts[1]) if len(parts) == 3 and not parts[0].strip() else None
+    except (ModelNotFound, BadInput, OSError, ValueError, yaml.YAMLError):
+        return {}
+    return header if isinstance(header, Mapping) else {}
+
+
+def _published(source: str | Path, file: str) -> Path:
+    """Return a given path, or the download of this file of `org/name` or `org/name@revision`; raises ModelNotFound."""
     text = expanded(str(source))
     name, _, revision = text.partition("@")
     if Path(text).exists() or "/" not in name or text.endswith(".safetensors") or not may_be_hub_id(name):
@@ -77,12 +101,12 @@ def graft_file(source: str | Path) -> Path:
     from huggingface_hub import hf_hub_download  # slow to import, and a local file does not need it
 
     try:
-        return Path(hf_hub_download(name, GRAFT_FILE, revision=revision or None))
+        return Path(hf_hub_download(name, file, revision=revision or None))
     except Exception as error:  # see _from_hub
         kind = type(error).__name__
         if kind in ("EntryNotFoundError", "RemoteEntryNotFoundError"):
             raise ModelNotFound(
-                f"'{text}' on the Hugging Face Hub has no {GRAFT_FILE}, so it is not a graft that "
+                f"'{text}' on the Hugging Face Hub has no {file}, so it is not a graft that "
                 "`export --push-to-hub` published."
             ) from error
         raise ModelNotFound(_hub_sentence(text, error, "graft")) from error

@@ -23,24 +23,20 @@ from skillviz.core.graft import Graft
 from skillviz.core.localizers.table import has_null
 from skillviz.core.metrics import metric_row, panels
 from skillviz.core.region import Region
-from skillviz.errors import BadInput
 from skillviz.models.applied import Applied, opened_base, save_applied
 from skillviz.models.checkpoint import read_info
-from skillviz.models.fetch import GRAFT_FILE, hub_name, is_local, resolve
+from skillviz.models.fetch import CARD, GRAFT_FILE, card_header, hub_name, is_local, resolve
 from skillviz.models.frozen_tensors import FLOAT16, published_base
 from skillviz.models.heads import is_linear
 from skillviz.models.load import auto_class
 from skillviz.models.peft_adapter import Adapter, write_adapter
 from skillviz.models.publish import publish, published_license
-from skillviz.regular_file import read_text
 from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
 from skillviz.tasks.project import expanded
 from skillviz.tasks.task import CLASSIFICATION, PIPELINES
-from skillviz.tasks.yaml_files import parsed
 
-CARD = "README.md"
 STATES = {"pretrained": "pre-trained", "grafted": "graft", "finetuned": "fine-tuned"}
 
 
@@ -102,15 +98,8 @@ def card(
 
 
 def _license(folder: Path | None) -> str | None:
-    """Return the license named in the header of a folder's card; None if it cannot be read for any reason."""
-    if folder is None or not (folder / CARD).is_file():
-        return None
-    try:
-        parts = read_text(folder / CARD).split("---\n", 2)
-        header = parsed(parts[1]) if len(parts) == 3 and not parts[0].strip() else None
-    except (BadInput, OSError, ValueError, yaml.YAMLError):
-        return None
-    value = header.get("license") if isinstance(header, Mapping) else None
+    """Return the license named in the header of a folder's card; None if there is none."""
+    value = card_header(folder).get("license") if folder is not None else None
     return value if isinstance(value, str) else None
 
 

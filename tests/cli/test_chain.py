@@ -195,6 +195,32 @@ def test_a_graft_of_another_base_is_refused_unless_forced(graft: Path, tmp_path:
     assert json.loads((out / "config.json").read_text())["problem_type"] == "single_label_classification"
 
 
+CARD = """---
+base_model: {base}
+model-index:
+- results:
+  - dataset: {{split: test}}
+    metrics: [{{type: accuracy, value: {accuracy}}}, {{type: nll, value: {nll}}}]
+---
+"""
+
+
+@pytest.mark.slow
+def test_a_card_is_verified_by_remaking_its_numbers(graft: Path, pair, task_file: Path, tmp_path: Path) -> None:
+    true, verify = Graft.load(graft).header["metrics"]["grafted"], ("verify-graft", tmp_path, "--task", task_file)
+    graft.rename(tmp_path / "graft.safetensors")
+    refused(call(*verify), "name it by --base")
+    told = done(*verify, "--base", pair[0], "--json").json
+    assert (told["holds"], told["source"]) == (True, "graft file")
+    for changed, holds in (({}, True), ({"nll": true["nll"] + 0.2}, False)):
+        numbers = {name: round(true[name], 4) for name in ("accuracy", "nll")} | changed
+        (tmp_path / "README.md").write_text(CARD.format(base=pair[0], **numbers))
+        said = call(*verify, "--json")
+        assert (said.code, said.json["holds"], said.json["source"]) == (0 if holds else 1, holds, "card")
+        assert [claim["holds"] for claim in said.json["claims"]] == [True, holds]
+    refused(call(*verify[:-1], tiny_task(tmp_path / "other", rows=40)), "are not those that the graft was scored on")
+
+
 def test_export_refuses_other_models_than_the_run_s(finished, another: Path, tmp_path: Path) -> None:
     refused(call("export", *finished, "-o", tmp_path / "g", "--finetuned", another), "fingerprint")
     assert not (tmp_path / "g").exists()

@@ -23,6 +23,7 @@ NAMED = {
     "runs delete": "runs-dir yes",
     "export": "out format overwrite push-to-hub private revision commit-message base-model license dry-run json",
     "apply": "base graft out force",
+    "verify-graft": "base task device json",
     "difference": "base finetuned out hub license overwrite json",
     "preflight": "base finetuned task",
     "pairs": "json",

@@ -52,7 +52,9 @@ def asked(hub: Hub, home: Path, *commands: list[object], **environment: str) -> 
 
 
 @pytest.mark.slow
-def test_what_is_published_is_the_graft_and_opens_from_there(hub, localized, pair, finished, tmp_path: Path) -> None:
+def test_what_is_published_is_the_graft_and_opens_from_there(
+    hub, localized, pair, finished, task_file, tmp_path: Path
+) -> None:
     base, here = pair[0], tmp_path / "here.safetensors"
     hub.models["some/encoder"] = base
     (base / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
@@ -64,9 +66,11 @@ def test_what_is_published_is_the_graft_and_opens_from_there(hub, localized, pai
         ["apply", "--base", base, "--graft", here, "--out", tmp_path / "from-file"],
         ["apply", "--base", base, "--graft", f"{NAME}@v1", "--out", tmp_path / "from-hub"],
         publish,
+        ["verify-graft", f"{NAME}@v1", "--task", task_file],
     )  # fmt: skip
     (base / "README.md").unlink()
-    assert ended.stdout.count("ended 0") == 5, ended.stdout + ended.stderr
+    assert ended.stdout.count("ended 0") == 6, ended.stdout + ended.stderr
+    assert re.search(r"Accuracy: card 0\.\d{4}, remade 0\.\d{4}: holds\.", ended.stdout)
     assert hub.repositories == {NAME: "private"}
     assert [(c.branch, c.message) for c in hub.commits] == [("v1", "First"), ("main", f"Graft of run {finished[0]}")]
     published = hub.commits[0].files

@@ -225,7 +225,6 @@ def test_what_was_a_folder_is_not_called_an_id(snapshot: Path) -> None:
     refuses(ModelNotFound, r"there is no folder 'own/tuned'; give", refuse_absent, "own/tuned", was_folder=True)
 
 
-@pytest.mark.nightly
 def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_makes_them() -> None:
     """The noted command uses the run's base and task, is accepted by the command line, and gives its folder. A model
     of a study is made by the command of a stored study that contains the run."""
