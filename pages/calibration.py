@@ -3,7 +3,7 @@
 import streamlit as st
 
 from skillviz.show import calibration as exhibits
-from skillviz.ui import page
+from skillviz.ui import page, show_code
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages import calibration
 
@@ -18,6 +18,7 @@ bins, equal_width = calibration.reliability_bins(run, choice, logits, labels)
 with finding:
     calibration.verdicts(run, choice, logits, labels)
 show(exhibits.confidence(equal_width, theme()), run.id)
+show_code.show("calibration", run=run.id, split=choice.split, states=choice.states, bins=choice.bins)
 calibration.reliability(run, choice, logits, labels, bins)
 calibration.risk(run, choice, logits, labels)
 calibration.out_of_scope(run)

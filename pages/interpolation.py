@@ -25,6 +25,7 @@ with left:
     )
 with right:
     interpolation.histogram(run, points, choice)
+interpolation.code(run, choice)
 interpolation.numbers(run, choice, points)
 if choice.outside is None:
     interpolation.no_other(run)

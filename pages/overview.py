@@ -9,7 +9,7 @@ from skillviz.show import overview as exhibits
 from skillviz.show.briefs import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.report.page import report
-from skillviz.ui import cards, page, presenter, run_list
+from skillviz.ui import cards, page, presenter, run_list, show_code
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip
 from skillviz.ui.pages.overview import gain_card, overview_page
@@ -19,6 +19,7 @@ record, split = run.record, headline_split(run.record)
 scores = page.stored_scores(run, split)
 history = measures.history_of(page.stored_table(run, "history", needed=False), record.size)
 
+show_code.show("overview", run=run.id, split=split)
 st.markdown(sentences.restored(record, scores), help=about("graft", "region", "recovered", "paired", "debiased"))
 if (line := sentences.calibration_line(record, scores)) is not None:
     verdict, words = line

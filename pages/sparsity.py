@@ -31,13 +31,9 @@ sparsity.beyond_null(run.record, split)
 places = st.columns([4, 3, 1], vertical_alignment="bottom")
 with places[2].popover("Metrics", width="stretch"):
     metric = controls.select(
-        "metric",
-        "Metric",
-        measures.offered(curve, run.record),
-        run.record.metric,
-        shown=metric_heading,
+        "metric", "Metric", measures.offered(curve, run.record), run.record.metric, shown=metric_heading,
         help=about(*metric_names(run.record.metric), "debiased", "agreement"),
-    )
+    )  # fmt: skip
 with places[0]:
     axes = {"metric": metric_heading(metric), "gain": "Share of the gain"}
     axis = controls.segments("axis", "Show", tuple(axes), "metric", shown=axes.get, shows_label=False)
@@ -46,6 +42,7 @@ with places[1]:
     every = lines > exhibits.MOST_LINES and controls.switch("every", f"All {lines} curves", False)
 shown = RECOVERED if axis == "gain" else metric
 show(exhibits.sizes(curve, run.record, split, shown, line, theme(), every), run.id)
+sparsity.code(run, curve, shown, every)
 st.caption(known_truth.PAST)
 sparsity.runs(run, briefs)
 alike = [brief for brief in briefs if (brief.localizer, brief.settings) == (this.localizer, this.settings)]

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from skillviz.show.glossary import about
-from skillviz.ui import page, study_choice
+from skillviz.ui import page, show_code, study_choice
 from skillviz.ui.pages import tasks
 
 study = page.begin_studies("tasks")
@@ -18,6 +18,7 @@ finding.markdown(
 left, right = st.columns(2)
 with left:
     tasks.overlap(tables, kind)
+    show_code.show("tasks", study=study.name, kind=kind, order=tables.tasks)
 with right:
     tasks.gains(tables, which)
 tasks.transfers(tables)

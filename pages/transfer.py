@@ -4,7 +4,7 @@ import streamlit as st
 
 from skillviz.show import measures
 from skillviz.show import transfer as exhibits
-from skillviz.ui import page
+from skillviz.ui import page, show_code
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages import transfer
 
@@ -24,4 +24,6 @@ if notes:
         show(exhibits.states(scores, levels, metric, theme()), run.id)
     with right:
         show(exhibits.differences(scores, metric, theme()), run.id)
+    if notes == run.record.transfers:  # what is computed live is not stored
+        show_code.show("transfer", run=run.id, metric=metric)
 transfer.details(run, notes)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         load_pair,
         localize,
         open_run,
+        open_study,
         regions,
         task,
     )
@@ -57,6 +58,7 @@ __all__ = [
     "load_pair",
     "localize",
     "open_run",
+    "open_study",
     "regions",
     "task",
 ]
@@ -69,6 +71,7 @@ _HOMES = {
     "Run": "skillviz.show.notebook",
     "Task": "skillviz.tasks.task",
     "open_run": "skillviz.show.notebook",
+    "open_study": "skillviz.show.notebook",
     "task": "skillviz.tasks.registry",
 }
 """The modules of the names that need no torch. All other names come from skillviz.api, which imports it."""

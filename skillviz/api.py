@@ -30,7 +30,7 @@ from skillviz.runs.run import Run as StoredRun
 from skillviz.runs.spec import DEFAULT_SIZE, read_spec, usual_nulls
 from skillviz.runs.store import Store, library, store_root
 from skillviz.show.briefs import headline_split
-from skillviz.show.notebook import Run, open_run
+from skillviz.show.notebook import Run, open_run, open_study
 from skillviz.tasks.registry import task
 from skillviz.tasks.task import Task
 
@@ -50,6 +50,7 @@ __all__ = [
     "load_pair",
     "localize",
     "open_run",
+    "open_study",
     "regions",
     "task",
 ]

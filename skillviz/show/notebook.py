@@ -14,14 +14,15 @@ from skillviz.errors import BadInput
 from skillviz.plots.restyle import with_dark_marks
 from skillviz.plots.theme import check_theme
 from skillviz.runs.run import Run as StoredRun
-from skillviz.runs.store import Store, library
+from skillviz.runs.store import Store, library, shipped_root
 from skillviz.runs.store import open_run as open_stored
 from skillviz.show import beyond, sentences
-from skillviz.show.briefs import brief_of, headline_scores, headline_split, run_labels
+from skillviz.show.briefs import brief_of, headline_scores, headline_split, run_labels, usual
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.report import sections
 from skillviz.show.report.page import inline
 from skillviz.show.report.sections import Charts, Section
+from skillviz.studies.store import StudyFolder, list_studies
 
 
 class Plots:
@@ -93,7 +94,9 @@ class Plots:
 
     def _sections(self, page: str) -> Sequence[Section]:
         if page == "sparsity":
-            return [sections.sparsity(self._run, [*library().list(), *Store(self._run.root).list()])]
+            runs = {run.id: run for run in (*library().list(), *Store(self._run.root).list())}
+            briefs = [brief_of(run, is_of_user=run.root != shipped_root()) for run in runs.values()]
+            return [sections.sparsity(self._run, [runs[brief.id] for brief in usual(briefs, (self._run.id,))])]
         section_or_list = PAGES[page](self._run)
         return [section_or_list] if isinstance(section_or_list, Section) else section_or_list
 
@@ -134,6 +137,14 @@ class Run(StoredRun):
         basis = inline(sentences.basis(scores, self.record, split))
         table = html(as_stored(sections.scores_table(self.record, scores)), "Scores with their 95% intervals")
         return f"<div>{name}<p>{finding}</p>{table}<p>{basis}</p><code>{escape(self.id)}</code></div>"
+
+
+def open_study(name: str, runs_dir: Path | None = None) -> StudyFolder:
+    """The stored study of this name, whose tables `study.table(name)` reads; raises BadInput."""
+    studies = {study.name: study for study in list_studies(library(runs_dir))}
+    if name not in studies:
+        raise BadInput(f"no study '{name}' is stored; there are: {', '.join(studies) or 'none'}.")
+    return studies[name]
 
 
 def open_run(run: str, runs_dir: Path | None = None) -> Run:

@@ -22,7 +22,8 @@ _DRAWN, _PLACE = "embed.drawn", "embed.place"
 EDGE = 40  # pixels of a frame that its figure does not fill
 # An embedded page has the page's own content, from its heading on.
 PAGE = """
-[data-testid="stHeader"], .st-key-run-bar, .st-key-page-title .st-key-skillviz_copy_link { display: none }
+[data-testid="stHeader"], .st-key-run-bar { display: none }
+.st-key-page-title :is(.st-key-skillviz_copy_link, .st-key-show-code) { display: none }
 [data-testid="stMainBlockContainer"] { padding-top: 1rem }
 """
 # All that is not the figure or around it goes, once it is there; until then, and if it is not, the page shows what it

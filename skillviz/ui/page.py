@@ -18,7 +18,7 @@ from skillviz.serving.settings import settings
 from skillviz.show import measures, sentences, text
 from skillviz.show.briefs import RunBrief, first_choice, run_labels
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, copy_link, embed, frame, live, presenter, study_choice, study_words
+from skillviz.ui import address, cache, copy_link, embed, frame, live, presenter, show_code, study_choice, study_words
 from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.run_bar import run_bar
 
@@ -213,7 +213,9 @@ def _title(name: str) -> None:
         key="page-title", horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
     ):
         st.title(PAGES[name].question, anchor=False, width="content")
-        copy_link.button()
+        with st.container(horizontal=True, width="content"):
+            show_code.place()
+            copy_link.button()
 
 
 def _chosen(name: str, briefs: tuple[RunBrief, ...]) -> RunBrief:

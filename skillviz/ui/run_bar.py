@@ -19,7 +19,7 @@ from skillviz.show.briefs import (
     switched,
     usual,
 )
-from skillviz.ui import address, controls, copy_link, presenter
+from skillviz.ui import address, controls, copy_link, presenter, show_code
 
 TITLES = {"pair": "Task and model", "size": "Region size", "localizer": "Localizer", "seed": "Seed"}
 HELP = {
@@ -51,6 +51,7 @@ def run_bar(briefs: Sequence[RunBrief], chosen: RunBrief) -> None:
             title = "variant" if chosen.is_of_user else "study variant"
             st.badge(title, color="gray", help="Settings other than the usual ones, or a repetition of another run.")
         st.space("stretch")
+        show_code.place()
         copy_link.button()
         presenter.enter()
 

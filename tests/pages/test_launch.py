@@ -76,7 +76,7 @@ def chosen(small: Path, **query: object) -> dict[str, object]:
 
 
 def command(test: AppTest) -> str:
-    return test.code[0].value
+    return next(code.value for code in test.code if code.language != "python")
 
 
 def starts(test: AppTest) -> bool:

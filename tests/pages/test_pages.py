@@ -318,7 +318,7 @@ def test_the_region_page_compares_two_regions(ids: dict[str, str]) -> None:
 def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:
     test = opened("overview", run=ids["movement"])
     test.session_state["overview.again"] = True
-    null, command, python, export, graft = (code.value for code in test.run().code)
+    _, null, command, python, export, graft = (code.value for code in test.run().code)
     assert null.startswith("python -m skillviz localize") and "--nulls none" not in null
     assert command.startswith("python -m skillviz localize") and "--method movement" in command
     there = f" --runs-dir {shlex.quote(os.environ['SKILLVIZ_RUNS'])}"  # a terminal lacks the dashboard's folder

@@ -172,7 +172,7 @@ def test_without_weights_it_counts_and_refuses_to_save(ids: dict[str, str], made
     test, before = opened("surgery", run=ids["movement"], expression='{"kinds":["value"]}'), sorted(made[0].iterdir())
     assert "needs the weights of both models" in said(test, "warning") and metrics(test)[ENTRIES] == "544"
     assert "on the whole test set" in said(test), "a stored number says what it is of"
-    assert not lacks(test.code[0].value, "--method expression", '"kinds": ["value"]')
+    assert not lacks(test.code[1].value, "--method expression", '"kinds": ["value"]')
     assert len(charts(test)) == 1 and not test.table
     assert "demo/tiny-base" in said(pressed(test, SAVE), "error")
     assert "job" not in test.query_params and sorted(made[0].iterdir()) == before

@@ -52,7 +52,7 @@ from skillviz.show.comparisons import counted_rows, holding, legend
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.tasks.readable_names import readable_name
-from skillviz.ui import address, cache, controls, copy_link, exports, page, page_table, presenter, run_list
+from skillviz.ui import address, cache, controls, copy_link, exports, page, page_table, presenter, run_list, show_code
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text, lead_of, lead_words, verdict_line
 from skillviz.ui.page import missing
@@ -163,6 +163,12 @@ def differences(compared: Comparison) -> None:
     if compared.differences.empty:
         return
     marks, name = styles(compared.sides), compared.baseline.name
+    task = compared.baseline.record.task
+    show_code.show(
+        "compare", runs=[(side.name, side.run.id) for side in compared.alike], baseline=name, state=compared.state,
+        split=headline_split(compared.baseline.record), metric=compared.metrics[0],
+        of_f1=1 if task is None else positive(task),
+    )  # fmt: skip
     for place, metric in zip(presenter.columns(len(compared.metrics)), compared.metrics, strict=True):
         with place:
             _show(exhibits.differences(compared.differences, marks, name, metric, theme()), compared)

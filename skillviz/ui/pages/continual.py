@@ -22,7 +22,7 @@ from skillviz.show.comparisons import counted_rows
 from skillviz.show.glossary import about
 from skillviz.show.sentences import metric_value
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import cache, controls, page, study_choice, study_words
+from skillviz.ui import cache, controls, page, show_code, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import lead_words, verdict_line
 
@@ -68,6 +68,7 @@ def stages(tables: ContinualTables, metric: str) -> None:
     rows = tables.scores[(tables.scores["method"] == "pretrained") & (tables.scores["metric"] == metric)]
     start = dict(zip(rows["task"], centers(rows.rename(columns={"mean": "value"}), 1.0).tolist(), strict=True))
     show(exhibits.stages(tables.stages, metric, start, theme()), tables.study.name)
+    show_code.show("continual", study=tables.study.name, metric=metric, start=start)
     if titles := study_words.task_titles(tables.stages["task"]):
         with st.expander("The tasks"):
             st.markdown(titles)

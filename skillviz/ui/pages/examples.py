@@ -35,7 +35,7 @@ from skillviz.show.table_words import in_words
 from skillviz.tasks.reading import is_on_hub_alone
 from skillviz.tasks.source import OPTIONS, REFERENCE
 from skillviz.tasks.task import CHOICE, GENERATION, Hub
-from skillviz.ui import address, cache, controls, exports, fetching, live, page, presenter
+from skillviz.ui import address, cache, controls, exports, fetching, live, page, presenter, show_code
 from skillviz.ui.cards import STATES as STATE_CARDS
 from skillviz.ui.chart import below, selectable, show, theme
 from skillviz.ui.chip import chip_text
@@ -284,6 +284,8 @@ def _scatter(
     points = example_table.points(table, passes, measure, words)
     draw = drawn_once(exhibits.scatter) if is_first else exhibits.scatter
     exhibit = draw(points, answers, measure, chosen, theme(), marked, marks == "area")
+    if passes.all() and marked is None and marks == "example" and example_table.has_texts(table):
+        show_code.show("examples", run=run.id, split=headline_split(run.record), measure=measure, chosen=chosen)
     drawing = exhibit if is_first else exhibit.figure
     with figure:
         selectable(

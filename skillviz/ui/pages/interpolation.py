@@ -22,7 +22,7 @@ from skillviz.show.glossary import about
 from skillviz.show.interpolation import EXACT, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import cache, cards, controls, live, page
+from skillviz.ui import cache, cards, controls, live, page, show_code
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.other_tasks import offered
@@ -283,6 +283,15 @@ def planes(run: Run, choice: Choice, points: pd.DataFrame) -> None:
         with place:
             st.markdown(words.nearest_to_corner(points, dataset))
             show(words.plane(points, dataset, "in" if dataset == choice.inside else "out of", theme()), run.id)
+
+
+def code(run: Run, choice: Choice) -> None:
+    """Draws the code for the figure of both paths; nothing for a point computed live, which is not stored."""
+    if not choice.exact:
+        show_code.show(
+            "interpolation", run=run.id, datasets=choice.datasets, metric=choice.metric, size=choice.size,
+            alpha=choice.alpha,
+        )  # fmt: skip
 
 
 def levels(run: Run, metric: str) -> dict[str, float]:

@@ -39,7 +39,7 @@ from skillviz.studies.paper.scales import SCALES, Scale
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.subject import Subject, bases_of, place, rows_of_base
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
+from skillviz.ui import address, cache, controls, exports, page, show_code, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import lead_of, lead_words, verdict_line
 from skillviz.ui.page_table import PAGES
@@ -145,6 +145,11 @@ def on_own_task(shown: MethodRows) -> None:
     """Draws the metric and ECE or perplexity of every method minus the graft, and by the parameters touched."""
     task, metrics = shown.selection.task, panels(shown.metric)[:2]
     if len(_less_graft(shown, task)):  # otherwise the headline says that nothing was compared
+        if len(bases_of(cache.study_table(shown.studies[0], "scores"))) == 1:
+            show_code.show(
+                "methods", studies=[one.name for one in shown.studies], selection=shown.selection, share=shown.share,
+                metric=metrics[0], rows="rows" if shown.further else "method_points.main_ones(rows)",
+            )  # fmt: skip
         for column, metric in zip(st.columns(2), metrics, strict=True):
             with column:
                 _rivals(shown, task, metric)

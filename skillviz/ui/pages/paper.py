@@ -30,7 +30,7 @@ from skillviz.studies.paper.published_values import SETTINGS, TABLES, numbers, p
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.subject import bases_of, rows_of_base
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import address, cache, controls, exports, page, study_choice, study_words
+from skillviz.ui import address, cache, controls, exports, page, show_code, study_choice, study_words
 from skillviz.ui import paper_words as words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
@@ -127,6 +127,7 @@ def claims() -> PaperItem | None:
     if here.comparisons:
         with right:
             show(exhibits.claim(here, paper, theme()), item.study.name)
+            show_code.show("paper", study=item.study.name, item=item.name, number=item.verdicts.index(here))
     return item
 
 

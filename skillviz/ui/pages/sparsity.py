@@ -11,15 +11,16 @@ import streamlit as st
 
 from skillviz.analysis.checkpoint_series import checkpoint_points, series_of
 from skillviz.core import formats
+from skillviz.core.metrics import panels
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
-from skillviz.show import beyond
+from skillviz.show import beyond, measures
 from skillviz.show import checkpoints as exhibits
 from skillviz.show import sparsity as sizes
 from skillviz.show.briefs import RunBrief
 from skillviz.show.control import beside_finetuned, smallest_enough
 from skillviz.show.glossary import about
-from skillviz.ui import cache, exports, page, run_list
+from skillviz.ui import cache, exports, page, run_list, show_code
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import judged_text
 
@@ -47,6 +48,15 @@ def beyond_null(record: RunRecord, split: str) -> None:
     if judged is not None:
         told = f"{beyond.sentence(record, split)} {judged_text(judged)}".strip()
         st.markdown(told, help=about("null", "paired"))
+
+
+def code(run: Run, curve: pd.DataFrame, shown: str, every: bool) -> None:
+    """Draws the code for the figure if a notebook draws it, which has the task's own metrics and no further lines."""
+    offered = measures.offered(curve, run.record)
+    drawn = [metric for metric in panels(offered[0]) if metric in offered]
+    if shown in drawn and not every:
+        number = drawn.index(shown) + 1
+        show_code.show("sparsity", run=run.id, name="sparsity" if number == 1 else f"sparsity_{number}")
 
 
 def runs(run: Run, briefs: Sequence[RunBrief]) -> None:

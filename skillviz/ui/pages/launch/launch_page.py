@@ -27,7 +27,7 @@ from skillviz.show import text
 from skillviz.show.briefs import READOUT_TITLES
 from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, jobs_view, live, study_choice
+from skillviz.ui import address, cache, jobs_view, live, show_code, study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch.models import Choices
 from skillviz.ui.pages.launch.search import MOST_SEEDS
@@ -180,6 +180,7 @@ def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
             study_choice.setting_table(differences)
         else:
             st.markdown("These choices do not differ from the paper.")
+    show_code.draw(spec.python(), "Python that makes this run:")
     with st.expander("As a command"):
         # the store is named if a terminal would not find it by itself
         where = f" --cluster {choices.cluster}" if choices.cluster else " --detach"

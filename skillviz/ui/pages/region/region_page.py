@@ -22,7 +22,7 @@ from skillviz.show.briefs import RunBrief, headline_split, other_seeds, pair_lab
 from skillviz.show.control import beside_control, beside_finetuned, control_of
 from skillviz.show.glossary import about
 from skillviz.show.region import Cell, shared_layers
-from skillviz.ui import address, cache, controls, exports, page, presenter
+from skillviz.ui import address, cache, controls, exports, page, presenter, show_code
 from skillviz.ui.chart import COLUMNS, below, selectable, show, theme
 from skillviz.ui.chip import judged_text
 from skillviz.ui.page_table import PAGES
@@ -76,6 +76,9 @@ def map_card(run: Run, layers: pd.DataFrame, choices: dict[str, Cell]) -> None:
             regions = [region, *(cache.region(cache.run(brief.id)) for brief in seeds)]
             layers = exhibits.shared_layers(layers, list(combinations(regions, 2)), run.record)
             st.markdown(exhibits.seeds_agreement(regions))
+    runs = [run.id, other] if other else [run.id, *(brief.id for brief in seeds)] if view == "stability" else []
+    several = {"runs": runs, "names": (HERE, THERE)} if runs else {"run": run.id}
+    show_code.show("region of several" if runs else "region", view=view, layer=cell.layer, kind=cell.kind, **several)
     shown = exhibits.region_map(layers, view, cell, theme(), (HERE, THERE))
     selectable(shown, name="map", run_id=run.id, alt=shown.alt, on_select=lambda: _clicked(choices))
     reads = f"{shown.reads} Click a cell to zoom in, or choose it in the box beside the map."

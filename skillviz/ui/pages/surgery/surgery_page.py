@@ -27,7 +27,7 @@ from skillviz.show import surgery as exhibits
 from skillviz.show.briefs import RunBrief, headline_split
 from skillviz.show.glossary import about
 from skillviz.show.surgery import RANDOM, REGION, SAME_TENSORS, Grafted
-from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table
+from skillviz.ui import address, cache, controls, exports, jobs_view, live, page, page_table, show_code
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.controls import action
@@ -288,6 +288,7 @@ def save(run: Run, region: HandRegion) -> None:
             st.caption(reason)
         if stored:
             st.page_link(page_table.PAGES["overview"].link(), label="Open it", query_params={address.RUN: stored})
+        show_code.draw(spec.python(), "Python that makes a run of this region:")
         with st.expander("The same as a command"):
             st.code(spec.command(), language=None, wrap_lines=True)
     job = _started()

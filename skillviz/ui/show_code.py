@@ -1,0 +1,31 @@
+"""The button "Show code" beside "Copy link": the Python that makes the page's figure from the same run or study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from skillviz.show import code as codes
+from skillviz.ui import page_table
+from skillviz.ui.frame import theme
+
+_PLACE = "show-code.place"  # session key: the container beside "Copy link" of this script run
+
+
+def place() -> None:
+    """Keeps a place for the button, which `show` fills, except in presenter mode."""
+    st.session_state[_PLACE] = None if page_table.is_presented() else st.container(width="content")
+
+
+def show(page: str, **choices: Any) -> None:
+    """Draws the button with the code for the page's figure at these choices."""
+    draw(codes.code(page, theme=theme(), **choices), "Python that makes the first figure of this page:")
+
+
+def draw(code: str, caption: str) -> None:
+    """Draws the button with this code."""
+    if (at := st.session_state.get(_PLACE)) is not None:
+        with at, st.popover("Show code", icon=":material/code:", type="tertiary", key="show-code"):
+            st.caption(caption)
+            st.code(code, language="python")
