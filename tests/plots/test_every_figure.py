@@ -89,7 +89,7 @@ def test_a_figure_depends_on_its_frame_alone(name: str) -> None:
 HEIGHTS = {"tensor_vector": 170, "smooth_reliability": 365} | dict.fromkeys(
     ("confidence_histogram", "reliability_diagram", "runs_reliability"), 349
 )
-"""Heights for a given one of 333, where a figure needs another: titles of panels in several lines add 16 pixels each."""
+"""Heights for a given one of 333, where a figure has another: titles of panels in several lines add 16 pixels each."""
 
 
 @pytest.mark.cases(10, 20)
