@@ -74,6 +74,8 @@ class RunBrief:
     has_classes: bool = True
     is_of_study: bool = False
     """True if it is in a study's file; a run with its own folder is not."""
+    factor: float | None = 1.0
+    """The gain of its graft, the factor on the movement; None if each module kind has its own."""
 
     def __hash__(self) -> int:
         return hash(self.id)  # lists of hundreds are keys
@@ -129,6 +131,7 @@ def _brief(record: RunRecord, is_of_user: bool, *, is_of_study: bool = False) ->
         scored=(len(spec.sizes), tuple(map(text.last_part, spec.others)), spec.interpolation),
         has_classes=record.has_classes,
         is_of_study=is_of_study,
+        factor=record.gain if isinstance(record.gain, float) else None,
     )
 
 

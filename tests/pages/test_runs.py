@@ -7,6 +7,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -18,6 +19,7 @@ from skillviz.runs.record import Failure
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.ui import page_table
+from skillviz.ui.pages import runs as runs_page
 from skillviz.ui.pages.jobs import row
 from skillviz.ui.pages.runs import _group_label
 from tests.cli.calls import call
@@ -92,6 +94,23 @@ def test_a_copied_link_shows_the_same_runs(ids: dict[str, str]) -> None:
     again = opened("runs", **query)
     assert {*listed(again)} == {ids[name] for name in ("movement", "stagewise0", "stagewise1")}
     assert (listed(again), box(again, "Chosen runs").value, link(again)) == (listed(test), chosen, query)
+
+
+def test_two_numbers_of_the_runs_are_plotted_and_a_mark_opens_its_run(
+    ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = opened("runs")
+    test.session_state["table.plot"] = True
+    (figure,) = figures(test.run())
+    marks = [run for trace in figure["data"] for run in trace["customdata"]]
+    assert sorted(marks) == sorted(ids.values()) and "share of the gain" in figure["layout"]["yaxis"]["title"]["text"]
+    (figure,) = figures(filled(test, "Up", "ece"))
+    assert "ECE" in figure["layout"]["yaxis"]["title"]["text"] and test.query_params["y"] == "ece"
+    goes_to = Mock()
+    monkeypatch.setattr(runs_page.st, "switch_page", goes_to)
+    test.session_state[runs_page.POINTED] = ids["movement"]
+    test.run()
+    assert goes_to.call_args.kwargs == {"query_params": {"run": ids["movement"]}}
 
 
 def test_what_is_gone_is_passed_over(ids: dict[str, str]) -> None:

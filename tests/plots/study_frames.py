@@ -86,6 +86,15 @@ def settings() -> pd.DataFrame:
     return pd.concat([sizes, scores]).sort_index(kind="stable", ignore_index=True)
 
 
+def runs() -> pd.DataFrame:
+    """Return a run of each localizer, the last one without a value."""
+    names = list(table.LOCALIZERS)[:6]
+    return pd.DataFrame({
+        "run": [f"run-{name}" for name in names], "name": [f"MR · {name}" for name in names], "localizer": names,
+        "x": [0.1 * 3**number for number in range(6)], "y": [60.0, 71, 75, 79, 80, np.nan],
+    })  # fmt: skip
+
+
 def rivals() -> pd.DataFrame:
     """Return two grafts and three rivals by bytes."""
     names = {"entries 100": 1200, "entries 1000": 12_000, "signs": 13_000, "rank 1": 4000, "rank 8": 30_000}

@@ -15,16 +15,18 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
 from skillviz.serving import sign_in
-from skillviz.show import text
+from skillviz.show import run_fields, text
 from skillviz.show.briefs import RunBrief, opening_brief, pair_labels, run_labels
 from skillviz.tasks.readable_names import readable_name
 from skillviz.ui import address, cache, controls, exports, form, job_words, jobs_view, page, page_table, run_list
+from skillviz.ui.chart import below, selectable, theme
 from skillviz.ui.controls import action
 from skillviz.ui.pages.compare import FEWEST, MOST
 from skillviz.ui.run_bar import offered
 
 CHOSEN = "chosen"  # in the address
 KEY, TABLE, PROBLEM, DELETED = "library.chosen", "library.table", "library.problem", "library.deleted"
+POINTED = "library.pointed"  # session key: the run whose mark was clicked
 LINKED = 6  # up to this many chosen runs are written to the address
 FIRST = ("localizer", "share", "graft", *(row.title for row in run_list.UNLIKE_SHARES), "recovered", "ece")
 """The first columns: a phone shows only about four."""
@@ -179,6 +181,37 @@ def groups(briefs: Sequence[RunBrief], shown: Sequence[RunBrief]) -> None:
         if fold.open:
             with fold:
                 _table(by_task[task], chosen, pair_labels(briefs))
+
+
+def plot(shown: Sequence[RunBrief]) -> None:
+    """Draws, in a fold, two numbers of the `shown` runs against each other; a click on a run opens it."""
+    if opened := st.session_state.pop(POINTED, None):
+        address.keep(address.RUN, opened)
+        st.switch_page(page_table.PAGES["overview"].link(), query_params={address.RUN: opened})
+    if len(shown) < FEWEST:
+        return
+    fold = st.expander("Plot two numbers of these runs", key="table.plot", on_change="rerun")
+    if not fold.open:
+        return
+    names = tuple(run_fields.FIELDS)
+    with fold:
+        with st.container(horizontal=True):
+            x, y = (
+                controls.select(
+                    axis, label, names, default, shown=lambda name: run_fields.FIELDS[name].title, width=320
+                )
+                for axis, label, default in (("x", "Across", "size"), ("y", "Up", "recovered"))
+            )
+        exhibit = run_fields.scatter(shown, x, y, theme())
+        selectable(exhibit, name=exhibit.name, run_id="", alt=exhibit.alt, on_select=_pointed)
+        st.caption("Click a mark to open its run.")
+        below(exhibit, name=exhibit.name, title=exhibit.title, reads=exhibit.reads, table=exhibit.table)
+
+
+def _pointed() -> None:
+    """Notes the run of the clicked mark, which `plot` opens in the next script run."""
+    if points := st.session_state[f"chart.{run_fields.NAME}"]["selection"]["points"]:
+        st.session_state[POINTED] = points[0]["customdata"]
 
 
 def _first_task(briefs: Sequence[RunBrief]) -> str:
