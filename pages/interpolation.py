@@ -25,7 +25,7 @@ with left:
     )
 with right:
     interpolation.histogram(run, points, choice)
-interpolation.code(run, choice)
+interpolation.code(run, choice, grid)
 interpolation.numbers(run, choice, points)
 if choice.outside is None:
     interpolation.no_other(run)

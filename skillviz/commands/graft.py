@@ -207,22 +207,34 @@ def _check_hub_options(
 
 
 def verify_graft(
-    graft: Annotated[str, typer.Argument(metavar="GRAFT", help=f"A folder with its card; or: {options.GRAFT_HELP}")],
+    graft: Annotated[
+        str, typer.Argument(metavar="GRAFT", help=f"A folder with a graft and its card. {options.GRAFT_HELP}")
+    ],
     base: Annotated[
         str | None,
-        typer.Option("--base", metavar="MODEL", rich_help_panel=options.MODELS, help="Where the card names no base."),
+        typer.Option(
+            "--base",
+            metavar="MODEL",
+            rich_help_panel=options.MODELS,
+            help="The base, if neither card nor graft names it on the Hub.",
+        ),
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option("--task", metavar="TASK", rich_help_panel=options.DATA, help="Where the task's data are here."),
+        typer.Option(
+            "--task",
+            metavar="TASK",
+            rich_help_panel=options.MODELS,
+            help="The task, if the graft names no built-in one or its data are in another place.",
+        ),
     ] = None,
     device: options.Device = "auto",
     as_json: options.AsJson = False,
 ) -> None:
     """Remake the scores of a published graft from its base and data, and say whether its card's numbers hold.
 
-    Exit code 0: all hold. 1: one differs. 2: they cannot be remade, and a sentence says why. A number may differ by
-    what one example can change, as other hardware may decide a near tie the other way, and by the card's rounding.
+    Exit code 0: all hold. 1: one differs. 2: they cannot be remade, and a sentence says why. A number of n examples may
+    differ by 2 / n, as other hardware may decide near ties the other way, and by the card's rounding.
 
     [bold]Examples[/bold]
 
@@ -241,6 +253,8 @@ def verify_graft(
         heading = metric_row(claim.metric).heading
         say(f"{heading}: {found.source} {claim.claimed:.4f}, remade {claim.remade:.4f}: {says}.")
     say(f"On {counted(found.n, 'example')} of the {found.split} set.")
+    for remark in found.notes:
+        note(remark)
     if as_json:
         claims = [{**asdict(claim), "holds": claim.holds} for claim in found.claims]
         print_json({"holds": found.holds, "split": found.split, "n": found.n, "source": found.source, "claims": claims})

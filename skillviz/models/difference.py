@@ -16,12 +16,11 @@ from skillviz.atomic import whole_folder
 from skillviz.core.comparison import Comparison
 from skillviz.core.formats import byte_size, counted
 from skillviz.models.checkpoint import SINGLE, read_info
-from skillviz.models.fetch import resolve
+from skillviz.models.fetch import CARD, resolve
 from skillviz.models.frozen_tensors import FLOAT16, check_single, strip
 from skillviz.models.preflight import Preflight, as_loaded, preflight
 from skillviz.models.tokenizer import BESIDE, FILES, has_tokenizer
 
-CARD = "README.md"
 KEPT = ("config.json", SINGLE, CARD, "finetune.json")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from skillviz import json_text
-from skillviz.errors import BadInput, ModelNotFound
+from skillviz.errors import BadData, BadInput, ModelNotFound, first_line
 from skillviz.models import convert
 from skillviz.models.weight_files import has_weights, refusal
 from skillviz.regular_file import read_text
@@ -77,22 +77,37 @@ def graft_file(source: str | Path) -> Path:
     error.
     """
     path = _published(source, GRAFT_FILE)
+    if path is None:
+        raise ModelNotFound(
+            f"'{source}' on the Hugging Face Hub has no {GRAFT_FILE}, so it is not a graft that "
+            "`export --push-to-hub` published."
+        )
     return path / GRAFT_FILE if path.is_dir() else path
 
 
-def card_header(source: str | Path) -> Mapping[str, Any]:
-    """Return the header of the card in a folder, beside a graft file or on the Hub; empty if it cannot be read."""
+def card_header(source: str | Path) -> Mapping[str, Any] | None:
+    """Return the header of the card in a folder, beside a graft file or on the Hub; None if there is no card.
+
+    Raises BadData if it cannot be read, ModelNotFound if the Hub does not answer.
+    """
+    path = _published(source, CARD)
+    path = path and (path / CARD if path.is_dir() else path.with_name(CARD))
+    if path is None or not path.exists():
+        return None
     try:
-        path = _published(source, CARD)
-        parts = read_text(path / CARD if path.is_dir() else path.with_name(CARD)).split("---\n", 2)
-        header = parsed(parts[1]) if len(parts) == 3 and not parts[0].strip() else None
-    except (ModelNotFound, BadInput, OSError, ValueError, yaml.YAMLError):
-        return {}
+        text = read_text(path).removeprefix("\ufeff").replace("\r\n", "\n")
+        parts = text.split("---\n", 2)
+        header = parsed(parts[1]) if len(parts) == 3 and not parts[0].strip() else {}
+    except (BadInput, OSError, ValueError, yaml.YAMLError) as error:
+        raise BadData(f"the header of the card of {source} cannot be read ({first_line(error)}).") from error
     return header if isinstance(header, Mapping) else {}
 
 
-def _published(source: str | Path, file: str) -> Path:
-    """Return a given path, or the download of this file of `org/name` or `org/name@revision`; raises ModelNotFound."""
+def _published(source: str | Path, file: str) -> Path | None:
+    """Return a given path, or the download of this file of `org/name` or `org/name@revision`; None if it has none.
+
+    Raises ModelNotFound if the Hub does not answer.
+    """
     text = expanded(str(source))
     name, _, revision = text.partition("@")
     if Path(text).exists() or "/" not in name or text.endswith(".safetensors") or not may_be_hub_id(name):
@@ -105,10 +120,7 @@ def _published(source: str | Path, file: str) -> Path:
     except Exception as error:  # see _from_hub
         kind = type(error).__name__
         if kind in ("EntryNotFoundError", "RemoteEntryNotFoundError"):
-            raise ModelNotFound(
-                f"'{text}' on the Hugging Face Hub has no {file}, so it is not a graft that "
-                "`export --push-to-hub` published."
-            ) from error
+            return None
         raise ModelNotFound(_hub_sentence(text, error, "graft")) from error
 
 

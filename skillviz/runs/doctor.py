@@ -24,6 +24,7 @@ from skillviz.runs.liveness import DEAD, life
 from skillviz.runs.packed import STUDIES, packed_runs, packs
 from skillviz.runs.record import content_of
 from skillviz.runs.run import RECORD, REGION, Run, read_record
+from skillviz.runs.score import FOLDER as SCORES
 from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, option_of, problems_of, written
 
 QUARANTINE = ".quarantine"
@@ -69,7 +70,7 @@ def findings(store: Store) -> Iterator[Finding]:
                 f"it holds a run's files, but no {RECORD} that is a file; restore it, or delete the folder",
                 "left",
             )
-    for record in (*store.root.glob("scores/*.json"), *store.root.glob(f"{PARTS}/*/*/parts.json")):
+    for record in (*store.root.glob(f"{SCORES}/*.json"), *store.root.glob(f"{PARTS}/*/*/parts.json")):
         yield from _readable(record, partial(_of_record, record))
     yield from _readable(store.root / STUDIES, partial(_of_packs, store))
     for name in sorted(store.noted()):

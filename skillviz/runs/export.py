@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from skillviz.core.graft import Graft
 from skillviz.core.localizers.table import has_null
 from skillviz.core.metrics import metric_row, panels
 from skillviz.core.region import Region
+from skillviz.errors import BadData
 from skillviz.models.applied import Applied, opened_base, save_applied
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import CARD, GRAFT_FILE, card_header, hub_name, is_local, resolve
@@ -98,9 +100,11 @@ def card(
 
 
 def _license(folder: Path | None) -> str | None:
-    """Return the license named in the header of a folder's card; None if there is none."""
-    value = card_header(folder).get("license") if folder is not None else None
-    return value if isinstance(value, str) else None
+    """Return the license named in the header of a folder's card; None if there is none that can be read."""
+    with suppress(BadData):
+        value = (card_header(folder) or {}).get("license") if folder is not None else None
+        return value if isinstance(value, str) else None
+    return None
 
 
 def _header(run: Run, name: str, about: Origin, split: str, scores: Scores | None, is_adapter: bool) -> dict[str, Any]:

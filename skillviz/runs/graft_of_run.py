@@ -69,6 +69,7 @@ def _provenance(run: Run) -> dict[str, Any]:
         "run_id": run.id,
         "localizer": record.spec.localizer,
         "seed": record.spec.seed,
+        "dtype": record.spec.dtype,
         "task": task.name if task else record.spec.task,
         "labels": list(task.labels) if task and not task.has_reference else [],
         **({"data": data_record(task.name, task.labels, task.fingerprint, task.counts, record.spec)} if task else {}),

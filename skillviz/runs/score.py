@@ -173,7 +173,9 @@ class Score:
                 return pd.read_parquet(table)
             raise ValueError("its sha256 is not the stored one")
         except (OSError, ValueError) as error:
-            raise CorruptRun(f"{table.name}, the predictions of scores, cannot be read ({error}).") from error
+            raise CorruptRun(
+                f"{table.name}, the predictions of scores, cannot be read ({error}); make the scores again."
+            ) from error
 
 
 def score_path(root: Path, spec: ScoreSpec) -> Path:
@@ -187,8 +189,8 @@ def read_score(path: Path) -> Score | None:
         record = read_as(ScoreRecord, path)
     except StoreError:
         return None
-    whole = all(has_size(path.parent / n, note.size) for n, note in record.files.items())
-    return Score(path, record) if whole else None
+    note = record.files.get(_table(path).name)
+    return Score(path, record) if note is not None and has_size(_table(path), note.size) else None
 
 
 def _table(path: Path) -> Path:

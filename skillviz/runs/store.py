@@ -540,7 +540,7 @@ def library(runs_dir: Path | str | None = None) -> Library:
     return Library([Store(root) for root in roots])
 
 
-def open_run(run: str, runs_dir: Path | None = None) -> Run:
+def open_run(run: str, runs_dir: Path | str | None = None) -> Run:
     """Return the finished run for an id, a unique prefix or a folder; raises RunNotFound or CorruptRun."""
     folder = Path(expanded(run))
     if (folder / "run.json").is_file():

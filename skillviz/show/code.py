@@ -5,19 +5,19 @@ from __future__ import annotations
 import pprint
 from typing import Any
 
-RUN = "\nrun = skillviz.open_run({run!r})\n"
-RUNS = "\nruns = [skillviz.open_run(one) for one in\n        {runs}]\n"
-STUDY = "\nstudy = skillviz.open_study({study!r})\n"
+RUN = "\nrun = skillviz.open_run({run!r}{where})\n"
+RUNS = "\nruns = [skillviz.open_run(one{where}) for one in\n        {runs}]\n"
+STUDY = "\nstudy = skillviz.open_study({study!r}{where})\n"
 PAGES = {
     "overview": "from skillviz.show import overview\n" + RUN
     + "overview.states(run.record, run.record.metrics[{split!r}], {split!r}, {theme!r}).figure.show()",
     "region": "from skillviz.show import region\n" + RUN
-    + "cell = region.Cell({layer!r}, {kind!r})  # it has the frame\n"
+    + "cell = region.Cell({layer!r}, {kind!r})  # the framed cell\n"
     "region.region_map(run.layers(), {view!r}, cell, {theme!r}).figure.show()",
-    "region of several": "from skillviz.show import region\n" + RUNS
-    + "pairs = list(combinations([run.region() for run in runs], 2))\n"
+    "region of several": "import itertools\nfrom skillviz.show import region\n" + RUNS
+    + "pairs = list(itertools.combinations([run.region() for run in runs], 2))\n"
     "layers = region.shared_layers(runs[0].layers(), pairs, runs[0].record)\n"
-    "cell = region.Cell({layer!r}, {kind!r})  # it has the frame\n"
+    "cell = region.Cell({layer!r}, {kind!r})  # the framed cell\n"
     "region.region_map(layers, {view!r}, cell, {theme!r}, {names!r}).figure.show()",
     "sparsity": RUN + "run.plot.sparsity({name!r}, {theme!r}).show()",
     "calibration": "from skillviz.show import calibration, measures\n" + RUN
@@ -48,7 +48,7 @@ PAGES = {
     "compare": "from skillviz.analysis.answers import answers_of_state\n"
     "from skillviz.analysis.differences import less_baseline\nfrom skillviz.plots.compare import run_styles\n"
     "from skillviz.show import compare\n\n"
-    "runs = {{name: skillviz.open_run(one) for name, one in\n        {runs}}}\n"
+    "runs = {{name: skillviz.open_run(one{where}) for name, one in\n        {runs}}}\n"
     "answers = {{name: answers_of_state(run.predictions(), {split!r}, run.labels, {state!r})\n"
     "           for name, run in runs.items()}}\n"
     "table = less_baseline(answers, {baseline!r}, [{metric!r}], {of_f1})\n"
@@ -57,7 +57,7 @@ PAGES = {
     "methods": "from skillviz.analysis import method_points\n"
     "from skillviz.analysis.method_points import DIFFERENCE_KEYS, KEYS, Selection\n"
     "from skillviz.show import methods\n\n"
-    "studies = [skillviz.open_study(one) for one in {studies!r}]\n"
+    "studies = [skillviz.open_study(one{where}) for one in {studies!r}]\n"
     "scores = method_points.joined([study.table('scores') for study in studies], KEYS)\n"
     "every = method_points.joined([study.table('differences') for study in studies], DIFFERENCE_KEYS)\n"
     "selection = {selection!r}\n"
@@ -77,9 +77,12 @@ PAGES = {
 """A template for each page: imports after `import skillviz`, lines, and an expression whose figure is shown."""
 
 
-def code(page: str, **choices: Any) -> str:
-    """Return the Python for a page, of four to ten lines, at these choices; `runs` are ids of several runs."""
+def code(page: str, runs_dir: str = "", **choices: Any) -> str:
+    """Return the Python for a page at these choices, of at most ten lines after the imports.
+
+    `runs_dir` is the folder of the user's runs if Python does not find it by itself; `runs` are ids of several runs.
+    """
+    choices["where"] = f", runs_dir={runs_dir!r}" if runs_dir else ""
     if "runs" in choices:
         choices["runs"] = pprint.pformat(tuple(choices["runs"]), width=80, compact=True).replace("\n", "\n        ")
-    first = "from itertools import combinations\n\n" if "combinations" in PAGES[page] else ""
-    return f"{first}import skillviz\n{PAGES[page].format(**choices)}"
+    return f"import skillviz\n{PAGES[page].format(**choices)}"

@@ -24,7 +24,7 @@ KNOWN = {name: name for name in ("debiased", "seeds", "gained", "lost")} | {"n":
 def counted(counts: Comparisons, limit: str = "zero") -> str:
     """`Of 32 comparisons, 21 exclude zero; chance alone would give about 1.6. 20 hold at a false discovery rate ...`
 
-    `limit` names the value that an interval has to exclude for a verdict. Empty for FEW, which are seen at a glance.
+    `limit` names the value that an interval has to exclude for a verdict. Empty for at most FEW.
     """
     if not counts.n:
         return "No comparison has an interval: too few examples, or no stored predictions."

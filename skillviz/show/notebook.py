@@ -47,7 +47,7 @@ class Plots:
         return self._figure("region", name, theme)
 
     def sparsity(self, name: str = "", theme: str = "light") -> go.Figure:
-        """Scores by region size, for all runs of the same pair, task and data."""
+        """Scores by region size, for the runs of the same pair, task and data, without study variants."""
         return self._figure("sparsity", name, theme)
 
     def calibration(self, name: str = "", theme: str = "light") -> go.Figure:
@@ -139,7 +139,7 @@ class Run(StoredRun):
         return f"<div>{name}<p>{finding}</p>{table}<p>{basis}</p><code>{escape(self.id)}</code></div>"
 
 
-def open_study(name: str, runs_dir: Path | None = None) -> StudyFolder:
+def open_study(name: str, runs_dir: Path | str | None = None) -> StudyFolder:
     """The stored study of this name, whose tables `study.table(name)` reads; raises BadInput."""
     studies = {study.name: study for study in list_studies(library(runs_dir))}
     if name not in studies:
@@ -147,6 +147,6 @@ def open_study(name: str, runs_dir: Path | None = None) -> StudyFolder:
     return studies[name]
 
 
-def open_run(run: str, runs_dir: Path | None = None) -> Run:
+def open_run(run: str, runs_dir: Path | str | None = None) -> Run:
     """The finished run with this id, unique prefix or folder; raises RunNotFound or CorruptRun."""
     return Run.of(open_stored(run, runs_dir))

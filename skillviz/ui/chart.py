@@ -163,7 +163,7 @@ def below(
     run_id: str = "",
     under: tuple[str, ...] = (),
 ) -> None:
-    """Draws the folded row under a figure: how to read it, downloads, and its table, which are sent when it is opened.
+    """Draws the folded row under a figure: how to read it, and downloads and its table, which are sent if it is open.
 
     Presenter mode leaves the row out. `under` are the lines below the run's name in a downloaded picture: the
     picture's subject and the kind of its intervals.
@@ -180,8 +180,8 @@ def below(
                 table_words.worded(table), hide_index=True, column_config=COLUMNS, placeholder="",
                 alt=f"The numbers of: {title}",
             )  # fmt: skip
-            st.caption("This figure alone, for a slide or a site:")
-            st.code(embed.frame_of(name, _figure(of)), language="html", wrap_lines=True)
+            st.caption("This figure alone in a frame, for a slide or a site, if the page draws it by itself:")
+            st.code(embed.frame_of(name, title, _figure(of)), language="html", wrap_lines=True)
 
 
 def _downloads(of: Drawing, *, name: str, title: str, table: pd.DataFrame, run_id: str, under: tuple[str, ...]) -> None:

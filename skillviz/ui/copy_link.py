@@ -27,6 +27,7 @@ HTML = """
 </div>
 """
 HEIGHT = 36
+_INCLUDED = "copy-link.included"  # session key
 
 _mount = st.components.v2.component(
     NAME,
@@ -36,8 +37,20 @@ _mount = st.components.v2.component(
 )
 
 
+def begin() -> None:
+    """Forgets the defaults that the page before included."""
+    st.session_state[_INCLUDED] = {}
+
+
+def included() -> dict[str, str]:
+    """The defaults that the page has included so far in this script run, by name."""
+    known: dict[str, str] = st.session_state.setdefault(_INCLUDED, {})
+    return known
+
+
 def include(name: str, value: str) -> None:
     """Adds a default that the address leaves out to the copied link; draws nothing visible."""
+    included()[name] = value
     with st.container(key=f"copied-{name}"):
         st.html(f'<span class="copied-too" data-name="{escape(name)}" data-value="{escape(value)}"></span>')
 

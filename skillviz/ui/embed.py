@@ -14,7 +14,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.show import text
-from skillviz.ui import page_table
+from skillviz.ui import copy_link, page_table
 from skillviz.ui.exports import class_of
 
 # Session keys: the names of the figures that this script run has drawn, and a place above the page's content.
@@ -62,8 +62,9 @@ def end() -> None:
         place.error(f"There is no figure '{text.plain(name)}' on this page; {known}.", icon=":material/error:")
 
 
-def frame_of(name: str, figure: go.Figure) -> str:
-    """The HTML of a frame that shows this figure of the present view alone."""
-    view = {**st.query_params.to_dict(), "embed": "true", page_table.FIGURE: name}
+def frame_of(name: str, title: str, figure: go.Figure) -> str:
+    """The HTML of a frame that shows this figure of the present view alone, with the defaults of a copied link."""
+    view = {**copy_link.included(), **st.query_params.to_dict(), "embed": "true", page_table.FIGURE: name}
     address = escape(f"{st.context.url or ''}?{urlencode(view)}")
-    return f'<iframe src="{address}" width="100%" height="{(figure.layout.height or 450) + EDGE}"></iframe>'
+    height = (figure.layout.height or 450) + EDGE
+    return f'<iframe title="{escape(title)}" src="{address}" width="100%" height="{height}"></iframe>'

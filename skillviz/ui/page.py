@@ -205,6 +205,7 @@ def _frame(name: str) -> None:
     live.begin()
     presenter.begin(name)
     embed.begin()
+    copy_link.begin()
 
 
 def _title(name: str) -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import streamlit as st
 
+from skillviz.runs.store import usual_root
+from skillviz.serving import sign_in, visitor
 from skillviz.show import code as codes
-from skillviz.ui import page_table
+from skillviz.ui import cache, page_table
 from skillviz.ui.frame import theme
 
 _PLACE = "show-code.place"  # session key: the container beside "Copy link" of this script run
@@ -20,7 +22,15 @@ def place() -> None:
 
 def show(page: str, **choices: Any) -> None:
     """Draws the button with the code for the page's figure at these choices."""
-    draw(codes.code(page, theme=theme(), **choices), "Python that makes the first figure of this page:")
+    made = codes.code(page, _runs_dir(), theme=theme(), **choices)
+    draw(made, "Python that makes the first figure of this page, with the same runs on the machine:")
+
+
+def _runs_dir() -> str:
+    """The folder of the user's runs; empty if Python finds it by itself, and for users whose Python is elsewhere."""
+    root = cache.user_store().root.resolve()
+    is_elsewhere = bool(sign_in.providers()) or not visitor.is_local()
+    return "" if is_elsewhere or root == usual_root().resolve() else str(root)
 
 
 def draw(code: str, caption: str) -> None:

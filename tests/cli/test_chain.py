@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -196,29 +197,57 @@ def test_a_graft_of_another_base_is_refused_unless_forced(graft: Path, tmp_path:
 
 
 CARD = """---
-base_model: {base}
+base_model: tiny/encoder
 model-index:
 - results:
-  - dataset: {{split: test}}
-    metrics: [{{type: accuracy, value: {accuracy}}}, {{type: nll, value: {nll}}}]
+  - dataset: {{split: {split}}}
+    metrics: [{{type: {metric}, value: {accuracy}}}, {{type: nll, value: {nll}}}]
 ---
 """
 
 
 @pytest.mark.slow
 def test_a_card_is_verified_by_remaking_its_numbers(graft: Path, pair, task_file: Path, tmp_path: Path) -> None:
-    true, verify = Graft.load(graft).header["metrics"]["grafted"], ("verify-graft", tmp_path, "--task", task_file)
+    true = Graft.load(graft).header["metrics"]["grafted"]
     graft.rename(tmp_path / "graft.safetensors")
-    refused(call(*verify), "name it by --base")
-    told = done(*verify, "--base", pair[0], "--json").json
-    assert (told["holds"], told["source"]) == (True, "graft file")
-    for changed, holds in (({}, True), ({"nll": true["nll"] + 0.2}, False)):
-        numbers = {name: round(true[name], 4) for name in ("accuracy", "nll")} | changed
-        (tmp_path / "README.md").write_text(CARD.format(base=pair[0], **numbers))
+    verify = ("verify-graft", tmp_path, "--task", task_file, "--base", pair[0])
+    told = done(*verify, "--json").json
+    assert (told["holds"], told["source"], told["split"]) == (True, "graft file", "test")
+    usual = {name: round(true[name], 4) for name in ("accuracy", "nll")} | {"metric": "accuracy", "split": "test"}
+    for changed, holds in (({}, True), ({"nll": true["nll"] + 0.3}, False)):
+        card = CARD.format(**usual | changed).replace("\n", "\r\n")
+        (tmp_path / "README.md").write_bytes(b"\xef\xbb\xbf" + card.encode())
         said = call(*verify, "--json")
         assert (said.code, said.json["holds"], said.json["source"]) == (0 if holds else 1, holds, "card")
         assert [claim["holds"] for claim in said.json["claims"]] == [True, holds]
-    refused(call(*verify[:-1], tiny_task(tmp_path / "other", rows=40)), "are not those that the graft was scored on")
+    for changed, why in UNVERIFIED:
+        (tmp_path / "README.md").write_text(CARD.format(**usual | changed))
+        refused(call(*verify), why)
+    (tmp_path / "README.md").write_text("---\nbase_model: [\n---\n")
+    refused(call(*verify), "BadData: ", "the card of")
+    (tmp_path / "README.md").unlink()
+    refused(call(*verify[:-2]), "name it by --base")
+    refused(call("verify-graft", tmp_path, "--base", pair[0]), "by --task")
+    other = tiny_task(tmp_path / "other", rows=40)
+    refused(call(*verify[:3], other, *verify[4:]), "are not those that the graft was scored on")
+
+
+UNVERIFIED: tuple[tuple[dict[str, object], str], ...] = (
+    ({"nll": ".inf"}, "must be a finite number"), ({"nll": "95 %"}, "must be a number"),
+    ({"metric": "charm"}, "charm cannot be remade"), ({"metric": "nll"}, "two numbers of one metric"),
+    ({"split": "train"}, "must be one of 'validation' or 'test'"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("field", [
+    {"metrics": [1]}, {"metrics": {"grafted": {"accuracy": "x"}}}, {"base": "x"}, {"data": "x"}, {"task": 1},
+    {"data": {"examples": {"test": "ten"}, "data_fingerprint": ""}}, {"data": None}, {"metrics": {}},
+], ids=str)  # fmt: skip
+def test_a_graft_whose_header_cannot_be_verified_says_why(graft: Path, pair, task_file: Path, field, tmp_path) -> None:
+    one = Graft.load(graft)
+    replace(one, header={**one.header, **field}).save(tmp_path / "other.safetensors")
+    words = ("verify-graft", tmp_path / "other.safetensors", "--task", task_file, "--base", pair[0])
+    refused(call(*words), "BadData: ")
 
 
 def test_export_refuses_other_models_than_the_run_s(finished, another: Path, tmp_path: Path) -> None:

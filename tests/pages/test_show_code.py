@@ -38,7 +38,7 @@ def test_the_code_makes_a_figure_of_the_page(view: str, monkeypatch: pytest.Monk
     test, shown = opened(view.partition(",")[0], **VIEWS[view]), list[Any]()
     code = test.code[0].value
     lines = [line for line in code.splitlines() if line and not line.startswith(("import ", "from "))]
-    assert 2 <= len(lines) <= 10 and max(map(len, lines)) < 160
+    assert 2 <= len(lines) <= 10 and max(map(len, lines)) < 250
     monkeypatch.setattr(go.Figure, "show", lambda figure: shown.append(json.loads(figure.to_json())["data"]))
     exec(code, {})
     assert len(shown) == 1 and without_nan(shown[0]) in [without_nan(one["data"]) for one in figures(test)]

@@ -164,11 +164,12 @@ def differences(compared: Comparison) -> None:
         return
     marks, name = styles(compared.sides), compared.baseline.name
     task = compared.baseline.record.task
-    show_code.show(
-        "compare", runs=[(side.name, side.run.id) for side in compared.alike], baseline=name, state=compared.state,
-        split=headline_split(compared.baseline.record), metric=compared.metrics[0],
-        of_f1=1 if task is None else positive(task),
-    )  # fmt: skip
+    if compared.alike == compared.sides:
+        show_code.show(
+            "compare", runs=[(side.name, side.run.id) for side in compared.sides], baseline=name, state=compared.state,
+            split=headline_split(compared.baseline.record), metric=compared.metrics[0],
+            of_f1=1 if task is None else positive(task),
+        )  # fmt: skip
     for place, metric in zip(presenter.columns(len(compared.metrics)), compared.metrics, strict=True):
         with place:
             _show(exhibits.differences(compared.differences, marks, name, metric, theme()), compared)

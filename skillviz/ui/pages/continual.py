@@ -68,7 +68,12 @@ def stages(tables: ContinualTables, metric: str) -> None:
     rows = tables.scores[(tables.scores["method"] == "pretrained") & (tables.scores["metric"] == metric)]
     start = dict(zip(rows["task"], centers(rows.rename(columns={"mean": "value"}), 1.0).tolist(), strict=True))
     show(exhibits.stages(tables.stages, metric, start, theme()), tables.study.name)
-    show_code.show("continual", study=tables.study.name, metric=metric, start=start)
+    show_code.show(
+        "continual",
+        study=tables.study.name,
+        metric=metric,
+        start={task: score for task, score in start.items() if score == score},
+    )
     if titles := study_words.task_titles(tables.stages["task"]):
         with st.expander("The tasks"):
             st.markdown(titles)

@@ -285,9 +285,9 @@ def planes(run: Run, choice: Choice, points: pd.DataFrame) -> None:
             show(words.plane(points, dataset, "in" if dataset == choice.inside else "out of", theme()), run.id)
 
 
-def code(run: Run, choice: Choice) -> None:
-    """Draws the code for the figure of both paths; nothing for a point computed live, which is not stored."""
-    if not choice.exact:
+def code(run: Run, choice: Choice, grid: Grid) -> None:
+    """Draws the code for the figure of both paths; nothing for points computed live, which are not stored."""
+    if not choice.exact and not grid.traced_on:
         show_code.show(
             "interpolation", run=run.id, datasets=choice.datasets, metric=choice.metric, size=choice.size,
             alpha=choice.alpha,

@@ -145,7 +145,8 @@ def on_own_task(shown: MethodRows) -> None:
     """Draws the metric and ECE or perplexity of every method minus the graft, and by the parameters touched."""
     task, metrics = shown.selection.task, panels(shown.metric)[:2]
     if len(_less_graft(shown, task)):  # otherwise the headline says that nothing was compared
-        if len(bases_of(cache.study_table(shown.studies[0], "scores"))) == 1:
+        has_all = all("differences" in study.tables() for study in shown.studies)
+        if has_all and len(bases_of(cache.study_table(shown.studies[0], "scores"))) == 1:
             show_code.show(
                 "methods", studies=[one.name for one in shown.studies], selection=shown.selection, share=shown.share,
                 metric=metrics[0], rows="rows" if shown.further else "method_points.main_ones(rows)",

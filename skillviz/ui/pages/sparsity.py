@@ -20,9 +20,10 @@ from skillviz.show import sparsity as sizes
 from skillviz.show.briefs import RunBrief
 from skillviz.show.control import beside_finetuned, smallest_enough
 from skillviz.show.glossary import about
-from skillviz.ui import cache, exports, page, run_list, show_code
+from skillviz.ui import address, cache, exports, page, run_list, show_code
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import judged_text
+from skillviz.ui.run_bar import VARIANTS
 
 
 def finding(briefs: Sequence[RunBrief], curve: pd.DataFrame, line: tuple[str, str], split: str) -> str:
@@ -51,10 +52,10 @@ def beyond_null(record: RunRecord, split: str) -> None:
 
 
 def code(run: Run, curve: pd.DataFrame, shown: str, every: bool) -> None:
-    """Draws the code for the figure if a notebook draws it, which has the task's own metrics and no further lines."""
+    """Draws the code for the figure if a notebook draws it: the task's own metrics, no further lines, no variants."""
     offered = measures.offered(curve, run.record)
     drawn = [metric for metric in panels(offered[0]) if metric in offered]
-    if shown in drawn and not every:
+    if shown in drawn and not every and address.current(VARIANTS) != "yes":
         number = drawn.index(shown) + 1
         show_code.show("sparsity", run=run.id, name="sparsity" if number == 1 else f"sparsity_{number}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
@@ -19,12 +20,14 @@ from skillviz.core import formats
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import panels
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED
+from skillviz.errors import StoreError
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.tables import Column
 from skillviz.serving import sign_in
 from skillviz.show import studies as exhibits
 from skillviz.show import table_words, text
+from skillviz.studies.paper.claims import Verdict
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.project import with_a_checkout
@@ -44,7 +47,9 @@ COLUMNS = {
     "data": st.column_config.TextColumn("data", width=228),
     "experiment": st.column_config.TextColumn("experiment", width=344),
     "result": st.column_config.TextColumn(
-        "result", width=200, help="Its verdicts on the paper's claims. The others are inconclusive or not measured."
+        "result",
+        width=200,
+        help="The study's verdicts on the paper's claims. Claims not counted here are inconclusive or not measured.",
     ),
     "runs": st.column_config.NumberColumn(
         "runs", width=50, help="Localizations that the study's tables were made from. Some may not be stored here."
@@ -166,7 +171,9 @@ def _result(study: StudyFolder, state: str | None) -> str:
     """`2 of 3 confirmed, 1 contradicted`; the state of a study that is not finished or has no claim."""
     if state not in (None, "finished"):
         return str(state)
-    verdicts = cache.study_verdicts(study) if study.record.status == "finished" else ()
+    verdicts: Sequence[Verdict] = ()
+    with suppress(StoreError):  # the study's own view explains a table that cannot be read
+        verdicts = cache.study_verdicts(study) if study.record.status == "finished" else ()
     counts = {word: sum(verdict.outcome == word for verdict in verdicts) for word in (CONFIRMED, CONTRADICTED)}
     against = f", {counts[CONTRADICTED]} {CONTRADICTED}" if counts[CONTRADICTED] else ""
     return f"{counts[CONFIRMED]} of {len(verdicts)} {CONFIRMED}{against}" if verdicts else study_words.state(study)
