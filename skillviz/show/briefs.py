@@ -74,6 +74,8 @@ class RunBrief:
     has_classes: bool = True
     is_of_study: bool = False
     """True if it is in a study's file; a run with its own folder is not."""
+    trained: int | None = None
+    """The steps of the fine-tuning, if they are known."""
     factor: float | None = 1.0
     """The gain of its graft, the factor on the movement; None if each module kind has its own."""
 
@@ -131,6 +133,7 @@ def _brief(record: RunRecord, is_of_user: bool, *, is_of_study: bool = False) ->
         scored=(len(spec.sizes), tuple(map(text.last_part, spec.others)), spec.interpolation),
         has_classes=record.has_classes,
         is_of_study=is_of_study,
+        trained=record.finetuned.steps if record.finetuned else None,
         factor=record.gain if isinstance(record.gain, float) else None,
     )
 
@@ -299,6 +302,7 @@ OF_PAIR: Facts = (
     _model_words,
     lambda e: READOUT_TITLES.get(e.readout, e.readout),
     lambda e: formats.counted(e.n, "test example"),
+    lambda e: f"fine-tuned for {formats.counted(e.trained, 'step')}" if e.trained else "",
     _level_words,
     _day,
     _time,
@@ -339,12 +343,16 @@ def differences(
 
 
 def _fewest(told: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
-    """The fewest of these facts that no other brief has all of, the earlier ones first; empty if there are none."""
-    known = [place for place, words in enumerate(told) if words]
-    for count in range(1, len(known) + 1):
-        for places in combinations(known, count):
-            if not any(all(other[place] == told[place] for place in places) for other in others):
-                return [told[place] for place in places]
+    """The fewest of these facts that no other brief has all of, the earlier ones first; empty if there are none.
+
+    The last two, day and time, are only used if the others are not enough.
+    """
+    for offered in (told[:-2], told):
+        known = [place for place, words in enumerate(offered) if words]
+        for count in range(1, len(known) + 1):
+            for places in combinations(known, count):
+                if not any(all(other[place] == told[place] for place in places) for other in others):
+                    return [told[place] for place in places]
     return []
 
 

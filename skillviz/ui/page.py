@@ -214,7 +214,7 @@ def _title(name: str) -> None:
         key="page-title", horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
     ):
         st.title(PAGES[name].question, anchor=False, width="content")
-        with st.container(horizontal=True, width="content"):
+        with st.container(horizontal=True, width="content", vertical_alignment="center"):
             show_code.place()
             copy_link.button()
 
