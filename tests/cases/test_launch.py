@@ -100,7 +100,7 @@ def test_the_dtype_follows_lean_mode(small: Path) -> None:
     test = opened(**chosen(small))
     assert box(test, "Weights held as").value == "float32"
     box(test, "Lean mode").set_value(True).run()
-    assert box(test, "Weights held as").value == "own" and "--dtype own" in test.code[0].value
+    assert box(test, "Weights held as").value == "own" and "--dtype own" in test.code[1].value
     box(box(test, "Weights held as").set_value("bfloat16").run(), "Lean mode").set_value(False).run()
     assert box(test, "Weights held as").value == "bfloat16"
 

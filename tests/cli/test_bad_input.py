@@ -277,7 +277,7 @@ def test_a_bug_shows_as_one(monkeypatch, pair, task_file):
         (["runs", "delete", "no-such-run", "--yes"], "no-such-run"),
         (["apply", "--base", ".", "--graft", "no.safetensors", "--out", "out"], "no.safetensors"),
         (["evaluate", "--base", ".", "--task", "sst2"], "--graft"),
-        (["evaluate", "--base", ".", "--graft", ".", "--task", "sst2"], "is a folder"),
+        (["evaluate", "--base", ".", "--graft", ".", "--task", "sst2"], "there is no graft file"),
         (["evaluate", "--base", ".", "--finetuned", ".", "--region", ".", "--task", "sst2"], "is a folder"),
         (
             ["finetune", "--base", "gpt2", "--task", "sst2", "--readout", "causal", "--head", "linear", "--out", "o"],
