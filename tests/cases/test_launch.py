@@ -342,7 +342,7 @@ def test_enter_takes_the_best_match(launch: str, visit: Callable[..., Any]) -> N
     typed(page, "Region sizes", "2%", kind=SEVERAL, at_once=True)
     assert "new.size=0.1%25%2C1%25%2C2%25" in page.url
 
-    assert typed(page, "Localizer", "fish") == "Fisher"
+    assert typed(page, "Localizer", "move") == "top movement"
     page.get_by_text("known task", exact=True).click()
     page.wait_for_timeout(500)
     settle(page)
