@@ -14,7 +14,7 @@ from skillviz.show import beyond, region, sentences, sparsity, text
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.sentences import metric_value
 
-HEIGHT = 360
+HEIGHT = 350
 
 
 class Number(NamedTuple):
