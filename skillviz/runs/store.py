@@ -333,12 +333,18 @@ def store_root(runs_dir: Path | str | None = None) -> Path:
 
 
 def option_of(root: Path, known: Path | None = None) -> str:
-    """Return ` --runs-dir FOLDER` for a command about runs in this folder.
+    """Return ` --runs-dir FOLDER` for a command about runs in this folder; empty as `folder_to_name` is."""
+    folder = folder_to_name(root, known)
+    return f" --runs-dir {shlex.quote(folder)}" if folder else ""
 
-    It is empty if the folder is the one that a terminal uses by default: `known`, or that of this environment.
+
+def folder_to_name(root: Path, known: Path | None = None) -> str:
+    """Return the folder of runs as code has to name it.
+
+    It is empty if the folder is the one that is used by default: `known`, or that of this environment.
     """
     is_found = root.resolve() == (known or store_root()).resolve()
-    return "" if is_found else f" --runs-dir {shlex.quote(str(root.resolve()))}"
+    return "" if is_found else str(root.resolve())
 
 
 def usual_root() -> Path:

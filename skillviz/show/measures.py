@@ -13,7 +13,7 @@ from skillviz.core.calibration import reliability
 from skillviz.core.calibration_error import calibration_test
 from skillviz.core.intervals import Interval, metric_interval
 from skillviz.core.localizers.table import EXPRESSION, rest_of
-from skillviz.core.metrics import METRICS, metric_names, metric_row
+from skillviz.core.metrics import METRICS, metric_names, metric_row, panels
 from skillviz.core.temperature import scaled
 from skillviz.plots.sparsity import COLUMNS as CURVE_COLUMNS
 from skillviz.runs.metrics import SCALED, estimate
@@ -201,6 +201,12 @@ def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
     """The metrics in the curve, the task's own first."""
     stored = set(curve["metric"]) - {"recovered"}  # it has no reference level
     return metric_names(record.metric, (name for name in METRICS if name in stored))
+
+
+def drawn(curve: pd.DataFrame, record: RunRecord) -> list[str]:
+    """The metrics in the curve that reports and notebooks draw, a figure each: the first one and its companions."""
+    known = offered(curve, record)
+    return [metric for metric in panels(known[0]) if metric in known]
 
 
 def at_gain_1(brief: RunBrief) -> RunBrief:

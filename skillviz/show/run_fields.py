@@ -11,7 +11,7 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.plots.run_fields import run_fields
 from skillviz.show.briefs import RunBrief, run_labels
-from skillviz.show.exhibit import Exhibit
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ def run_points(briefs: Sequence[RunBrief], x: str, y: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["run", "name", "localizer", "x", "y"]).astype({"x": float, "y": float})
 
 
-def scatter(briefs: Sequence[RunBrief], x: str, y: str, theme: str) -> Exhibit:
-    """Two fields of these runs, one point per run."""
+@drawn_once
+def scatter(points: pd.DataFrame, x: str, y: str, theme: str) -> Exhibit:
+    """Two fields of runs, one mark per run; `points` come from `run_points`."""
     across, up = FIELDS[x], FIELDS[y]
-    points = run_points(briefs, x, y)
     known = points.dropna(subset=["x", "y"])
     left_out = len(points) - len(known)
     without = f" {formats.counted(left_out, 'run')} without one of the two {'is' if left_out == 1 else 'are'} left out."

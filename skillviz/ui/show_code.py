@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from skillviz.runs.store import usual_root
+from skillviz.runs.store import folder_to_name, usual_root
 from skillviz.serving import sign_in, visitor
 from skillviz.show import code as codes
 from skillviz.ui import cache, page_table
@@ -28,9 +28,8 @@ def show(page: str, **choices: Any) -> None:
 
 def _runs_dir() -> str:
     """The folder of the user's runs; empty if Python finds it by itself, and for users whose Python is elsewhere."""
-    root = cache.user_store().root.resolve()
     is_elsewhere = bool(sign_in.providers()) or not visitor.is_local()
-    return "" if is_elsewhere or root == usual_root().resolve() else str(root)
+    return "" if is_elsewhere else folder_to_name(cache.user_store().root, usual_root())
 
 
 def draw(code: str, caption: str) -> None:

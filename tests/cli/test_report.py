@@ -97,7 +97,7 @@ def test_all_columns_and_some(sliced: Run, tmp_path: Path) -> None:
     said, csv = done("slices", sliced.id, "--json"), tmp_path / "slices.csv"
     rows = said.json["slices"]
     assert {row["column"] for row in rows} == {"class", "words", "source"}
-    assert "slices" in said.out and "true class" in said.out
+    assert "The graft is " in said.out and "comparisons" not in said.out and "true class" in said.out
     ranks = [(row["n"] < LEAST["accuracy"], row["value"]) for row in rows]
     assert ranks == sorted(ranks)
     assert {

@@ -162,6 +162,7 @@ def test_a_popover_is_entered_by_keyboard_and_left_to_its_button(address: str, v
     page.wait_for_function(ON_POPOVER)
     page.keyboard.press("Escape")
     page.wait_for_function("document.activeElement.innerText.includes('Download table')")
+    assert download.evaluate("button => button === document.activeElement")
 
 
 def test_a_group_of_choices_is_one_stop_of_a_popover(address: str, visit: Visit) -> None:

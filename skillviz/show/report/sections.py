@@ -207,8 +207,7 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
         return Section("sparsity", title, (Words(NOTHING.format("curve")),))
     settings = dict(zip((brief.id for brief in briefs), measures.nondefault_settings(briefs), strict=True))
     main_line = (run.spec.localizer, settings[run.id])
-    offered = measures.offered(curve, run.record)
-    metrics = [metric for metric in panels(offered[0]) if metric in offered]
+    metrics = measures.drawn(curve, run.record)
     makes = [partial(sparsity_exhibits.sizes, curve, run.record, split, metric, main_line) for metric in metrics]
     stands = f"{formats.counted(len(briefs), 'run')} of this pair and task stand behind the figures."
     return Section(

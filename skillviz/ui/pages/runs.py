@@ -202,7 +202,7 @@ def plot(shown: Sequence[RunBrief]) -> None:
                 )
                 for axis, label, default in (("x", "Across", "size"), ("y", "Up", "recovered"))
             )
-        exhibit = run_fields.scatter(shown, x, y, theme())
+        exhibit = run_fields.scatter(run_fields.run_points(shown, x, y), x, y, theme())
         selectable(exhibit, name=exhibit.name, run_id="", alt=exhibit.alt, on_select=_pointed)
         st.caption("Click a mark to open its run.")
         below(exhibit, name=exhibit.name, title=exhibit.title, reads=exhibit.reads, table=exhibit.table)

@@ -11,7 +11,6 @@ import streamlit as st
 
 from skillviz.analysis.checkpoint_series import checkpoint_points, series_of
 from skillviz.core import formats
-from skillviz.core.metrics import panels
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.show import beyond, measures
@@ -53,8 +52,7 @@ def beyond_null(record: RunRecord, split: str) -> None:
 
 def code(run: Run, curve: pd.DataFrame, shown: str, every: bool) -> None:
     """Draws the code for the figure if a notebook draws it: the task's own metrics, no further lines, no variants."""
-    offered = measures.offered(curve, run.record)
-    drawn = [metric for metric in panels(offered[0]) if metric in offered]
+    drawn = measures.drawn(curve, run.record)
     if shown in drawn and not every and address.current(VARIANTS) != "yes":
         number = drawn.index(shown) + 1
         show_code.show("sparsity", run=run.id, name="sparsity" if number == 1 else f"sparsity_{number}")
