@@ -1,4 +1,4 @@
-"""`runs`: list, show, verify, mend, export and delete stored runs. Only `export --graft` imports torch."""
+"""`runs`: list, show, note, verify, mend, export and delete stored runs. Only `export --graft` imports torch."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import makes_graft
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import GROUPINGS
-from skillviz.errors import CorruptRun
+from skillviz.errors import BadInput, CorruptRun, StoreError
 from skillviz.runs.doctor import Finding, findings, mended
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
 from skillviz.runs.store import Library, Store, library, open_run, option_of, problems_of, store_root
 from skillviz.serving import read_only
-from skillviz.show.briefs import headline_scores
+from skillviz.show.briefs import brief_of, headline_scores, matches, tags_of
 from skillviz.show.bundle import bundle
 from skillviz.show.report import page
 from skillviz.studies.finetuned_model import unreadable_models
 from skillviz.studies.store import unreadable_studies
 from skillviz.tasks.project import expanded
 
-app = typer.Typer(help="List, show, verify, mend, export and delete stored runs.", no_args_is_help=True)
+app = typer.Typer(help="List, show, note, verify, mend, export and delete stored runs.", no_args_is_help=True)
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or its folder.")]
 
 
@@ -47,13 +47,30 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beg
 def list_runs(
     runs_dir: options.RunsDir = None,
     every: Annotated[bool, typer.Option("--all", help="Include queued, running, failed and cancelled runs.")] = False,
+    search: Annotated[
+        str,
+        typer.Option(
+            "--search", metavar="WORDS", help="Only runs whose names, task, localizer or note contain all words; #tag."
+        ),
+    ] = "",
     as_json: options.AsJson = False,
 ) -> None:
     """List the finished runs, newest first: yours, then those that ship."""
     stored = library(runs_dir)
-    runs, others = stored.list(), stored.unfinished()
-    print_rows("", ["run", "task", "method", "size", "share", "graft", "fine-tuned"], [_row(run) for run in runs])
-    if not runs:
+    notes = _notes(stored)
+    runs = [
+        run
+        for run in stored.list()
+        if matches(brief_of(run, is_of_user=run.root == stored.stores[0].root), search, notes.get(run.id, ""))
+    ]
+    others = stored.unfinished()
+    rows = [[*_row(run), " ".join(tags_of(notes.get(run.id, "")))] for run in runs]
+    columns = ["run", "task", "method", "size", "share", "graft", "fine-tuned", "tags"]
+    shown = len(columns) if any(row[-1] for row in rows) else len(columns) - 1
+    print_rows("", columns[:shown], [row[:shown] for row in rows])
+    if search and not runs:
+        say(f"No run matches '{search}'.")
+    elif not runs:
         say(f"No run yet in {store_root(runs_dir)}; `python -m skillviz localize --help` says how to make one.")
     if every:
         records = [entry.record for entry in others]
@@ -66,7 +83,45 @@ def list_runs(
         note(f"{broken.path}: {broken.reason}")
     if as_json:
         unfinished = [{"run_id": entry.id, "status": entry.record.status} for entry in others if every]
-        print_json({"runs": [run.headline() for run in runs], "unfinished": unfinished})
+        headlines = [run.headline() | {"note": notes.get(run.id, "")} for run in runs]
+        print_json({"runs": headlines, "unfinished": unfinished})
+
+
+def _notes(stored: Library) -> dict[str, str]:
+    """The user's notes by run id; a note that cannot be read is named and left out."""
+    mine, found = stored.stores[0], {}
+    for run_id in sorted(mine.noted()):
+        try:
+            found[run_id] = mine.note(run_id)
+        except StoreError as error:
+            note(str(error))
+    return found
+
+
+@app.command("note")
+def note_run(
+    run: RunName,
+    words: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TEXT]", show_default=False, help="The new note; '' removes it. Without it, the note is printed."
+        ),
+    ] = None,
+    runs_dir: options.RunsDir = None,
+) -> None:
+    """Print or replace your note on a run. Words that begin with # are its tags; `list --search '#tag'` finds them.
+
+    The note is stored beside the run and never in it. It is shown and searched on the page Runs too.
+    """
+    stored, mine = open_run(run, runs_dir), library(runs_dir).stores[0]
+    if words is None:
+        say(mine.note(stored.id) or f"No note on {stored.id}.")
+        return
+    read_only.refuse()
+    if stored.root != mine.root:
+        raise BadInput(f"{stored.id} is not in {mine.root}, and notes are kept on your own runs only.")
+    mine.set_note(stored.id, words)
+    say(f"Note on {stored.id} {'stored' if words.strip() else 'removed'}.")
 
 
 @app.command()

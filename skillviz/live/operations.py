@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.atomic import working_folder
 from skillviz.core.draws import control_of, stratified
 from skillviz.core.encoded import Encoded
 from skillviz.core.intervals import Interval, metric_interval
@@ -25,8 +26,11 @@ from skillviz.errors import BadData, BadInput
 from skillviz.live.request import PairRequest, Worker
 from skillviz.models import attribution
 from skillviz.models.attribution import conductance
+from skillviz.models.fetch import GRAFT_FILE
 from skillviz.models.pair import STATES
 from skillviz.models.predict import predict, predict_grafts
+from skillviz.runs.export import card, origin
+from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.metrics import positive, split_scores
 from skillviz.runs.part_scores import DRAWS
 from skillviz.runs.points import bin_rows, metric_rows
@@ -44,7 +48,7 @@ from skillviz.tasks.user_file import has_data, task_stamp
 GRADIENTS = "integrated-gradients"
 SHOWN = ("pretrained", "grafted", "finetuned")
 FILLERS = ("a", "1")
-NOT_STORED = ("open", "encoded_texts")
+NOT_STORED = ("open", "encoded_texts", "graft_file")
 
 Answer = dict[str, Any]
 Expression = Mapping[str, Any]
@@ -87,6 +91,17 @@ def open_pair(request: PairRequest) -> Answer:
         "device": str(pair.device),
         "notes": list(pair.notes),
     }
+
+
+def graft_file(request: PairRequest) -> Answer:
+    """Return the run's graft file as `export` writes it, with its card: `graft` (bytes), `card`, and `remarks`."""
+    assert request.run is not None
+    graft, remarks = graft_of_run(request.run)
+    with working_folder() as folder:
+        graft.save(folder / GRAFT_FILE)
+        content = (folder / GRAFT_FILE).read_bytes()
+    about = origin(request.run, graft, None, None)
+    return {"graft": content, "card": card(request.run, graft, request.run.id, about), "remarks": remarks}
 
 
 def score_text(
@@ -447,6 +462,7 @@ def encoded_texts(request: PairRequest) -> Answer:
 OPERATIONS: dict[str, Callable[..., Answer]] = {
     "encoded_texts": encoded_texts,
     "open": open_pair,
+    "graft_file": graft_file,
     "score_text": score_text,
     "attribute": attribute,
     "wise": wise,

@@ -30,6 +30,8 @@ from skillviz.tasks.readable_names import readable_name
 LEVELS = ("pair", "size", "localizer", "seed")
 DEFAULT_SHARE = 0.001
 LISTS = 32  # number of cached lists of briefs, such as the lists of stores
+TAG = re.compile(r"(?<!\w)#\w[\w-]*")
+"""A tag in a note, such as #talk; `# a heading` has none."""
 PATH_SIGNS = re.compile(r"[/\\]")
 LONGEST = 40  # characters of a setting in the picker
 READOUT_TITLES = {
@@ -159,6 +161,18 @@ def once_for_each_list(tell: Callable[[Sequence[RunBrief]], Told]) -> Callable[[
         return told(briefs if isinstance(briefs, Briefs) else tuple(briefs))
 
     return asked
+
+
+def tags_of(note: str) -> tuple[str, ...]:
+    """The tags of a note, its words that begin with #, in their order and each once."""
+    return tuple(dict.fromkeys(TAG.findall(note.lower())))
+
+
+def matches(brief: RunBrief, typed: str, note: str) -> bool:
+    """True if the run's id, models, task, localizer and note contain every typed word; a #tag must be a whole tag."""
+    names = brief.id, brief.base, brief.finetuned, brief.task, readable_name(brief.task), brief.localizer
+    text_of_run, tags = " ".join((*names, note)).lower(), tags_of(note)
+    return all(word in tags if TAG.fullmatch(word) else word in text_of_run for word in typed.lower().split())
 
 
 def headline_split(record: RunRecord) -> str:

@@ -22,6 +22,7 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import makes_graft
 from skillviz.core.region_parts import GROUPINGS
 from skillviz.errors import CorruptRun
+from skillviz.models.fetch import CARD, GRAFT_FILE
 from skillviz.runs import tables
 from skillviz.runs.packed import file_of
 from skillviz.runs.part_scores import RECORD as PARTS_FILE
@@ -88,6 +89,15 @@ def bundle(
         }
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
         _copied(io.BytesIO(text.encode("utf-8")), archive, MANIFEST)
+
+
+def graft_bundle(name: str, graft: bytes, card: str) -> bytes:
+    """A graft file and its card as the zip of a folder, as `verify-graft` and the hub take it."""
+    file = io.BytesIO()
+    with ZipFile(file, "w") as archive:
+        for part, content in ((GRAFT_FILE, graft), (CARD, card.encode("utf-8"))):
+            _copied(io.BytesIO(content), archive, f"{name}/{part}")
+    return file.getvalue()
 
 
 def stored_bytes(runs: Sequence[Run]) -> int:

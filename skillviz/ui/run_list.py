@@ -14,7 +14,7 @@ from skillviz.core.metrics import OWN, metric_row
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run
 from skillviz.show import beyond, measures
-from skillviz.show.briefs import DEFAULTS, RunBrief, pair_labels, repetition_words, setting_labels
+from skillviz.show.briefs import DEFAULTS, RunBrief, pair_labels, repetition_words, setting_labels, tags_of
 from skillviz.show.glossary import about
 from skillviz.ui import cache, page
 from skillviz.ui.run_bar import offered
@@ -39,6 +39,7 @@ COLUMNS = {
     "ece": st.column_config.NumberColumn("ECE, %", format="%.1f", width=62, help="Of the grafted model."),
     "finished": st.column_config.TextColumn("made"),
     "settings": st.column_config.TextColumn("settings", width="medium", help="Those that are not the default."),
+    "tags": st.column_config.ListColumn("tags", help="The words of the note that begin with #."),
     "note": st.column_config.TextColumn("note", width="medium"),
 }
 
@@ -104,6 +105,7 @@ def listing(briefs: Sequence[RunBrief]) -> pd.DataFrame:
             "ece": None if e.ece is None else 100 * e.ece,
             "finished": formats.day(e.finished).split(",")[0],
             "from": "you" if e.is_of_user else "skillviz",
+            "tags": tags_of(notes.get(e.id, "")),
             "note": notes.get(e.id, ""),
             "run": e.id,
         }

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from skillviz.commands import dashboard
-from skillviz.runs.store import open_run
+from skillviz.runs.store import Store, open_run
 from tests.cli.calls import call, done, refused, sentence, started
 from tests.e2e.server import free_port, wait_until_up
 from tests.tables import check
@@ -24,6 +24,23 @@ def test_list_says_task_method_size_and_metrics(store):
     said = done("runs", "list", "--json")
     check(said.out, (store[1], "tiny", "stagewise", "444", "10%"))
     assert said.json["runs"][0]["run_id"] == store[1]
+
+
+def test_a_note_and_its_tags_are_kept_and_searched(store):
+    (root, run_id), said = store, "for the talk #talk"
+    assert done("runs", "note", run_id).out == f"No note on {run_id}.\n"
+    done("runs", "note", run_id[:-3], said)
+    assert Store(root).note(run_id) == said and done("runs", "note", run_id).out == f"{said}\n"
+    assert "#talk" in done("runs", "list").out
+    found = {word: done("runs", "list", "--search", word, "--json") for word in ("#talk", "TINY the", "#tal", "poem")}
+    assert [[run["run_id"] for run in one.json["runs"]] for one in found.values()] == [[run_id], [run_id], [], []]
+    assert found["#talk"].json["runs"][0]["note"] == said and "No run matches 'poem'" in found["poem"].out
+    done("runs", "note", run_id, "")
+    assert Store(root).note(run_id) == ""
+
+
+def test_a_note_on_a_run_that_ships_is_refused(store):
+    refused(call("runs", "note", "mr-minilm-l6-stagewise-10646-s0-660172", "mine"), "BadInput: ", "your own runs")
 
 
 def test_an_empty_store_says_how_to_make_a_run(empty):

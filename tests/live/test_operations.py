@@ -21,6 +21,7 @@ from skillviz.live.request import PairCache, Worker
 from skillviz.models.attribution import attribute, conductance
 from skillviz.models.pair import STATES, ModelPair
 from skillviz.models.predict import predict
+from skillviz.runs.export import ExportRequest, Hub, export
 from skillviz.runs.produce import produce
 from skillviz.runs.record import TransferNote
 from skillviz.runs.run import Run
@@ -105,6 +106,13 @@ def test_a_region_is_evaluated_as_the_run_did(ask: Ask, run: Run, pair: ModelPai
     lower = {n: np.arange(np.prod(s)) for n, s in pair.table.shapes.items() if ".layer.0." in n}
     made = ask("evaluate_region", region=expression, sample=7, split="validation")
     assert (made["size"], len(made["labels"])) == ((run.cut(889) - Region(lower, pair.table.shapes)).size, 7)
+
+
+def test_the_graft_file_is_the_one_that_export_writes(ask: Ask, run: Run, tmp_path: Path) -> None:
+    written = export(run, ExportRequest("graft", run.id), tmp_path / "graft.safetensors", hub=Hub("a/b", dry_run=True))
+    made = ask("graft_file")
+    assert made["graft"] == (tmp_path / "graft.safetensors").read_bytes()
+    assert made["card"] == written.card.replace("a/b", run.id) and made["remarks"] == []
 
 
 def test_random_controls_have_the_regions_size_and_are_the_localizers_own_draws(
@@ -319,7 +327,7 @@ def test_what_cannot_be_asked(
 def test_the_operations_are_these() -> None:
     assert set(OPERATIONS) == {
         "encoded_texts", "open", "score_text", "attribute", "wise", "wise_grid", "evaluate_region", "region_part",
-        "transfer", "union",
+        "transfer", "union", "graft_file",
     }  # fmt: skip
 
 

@@ -1,8 +1,6 @@
 """Tests of the library and of the page of jobs: filter, open, note, delete with confirmation, messages for runs that
 cannot be opened; and of comparing runs: those in the address are shown, impossible comparisons are explained."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -159,6 +157,13 @@ def test_a_note_is_kept_and_found(own_copy: Path, newest: str) -> None:
     test = choose(newest)
     pressed(test.text_area[0].input(NOTE).run(), "Save note")
     assert (Store(own_copy).note(newest), listed(opened("runs", search="for the talk"))) == (NOTE, [newest])
+
+
+def test_a_tag_of_a_note_is_a_column_and_is_found(own_copy: Path, newest: str) -> None:
+    Store(own_copy).set_note(newest, "# draft\n#Talk, and #talk again #2026-fall")
+    rows = opened("runs", search="#talk").dataframe[0].value
+    assert (rows["run"].tolist(), list(rows["tags"][0])) == ([newest], ["#talk", "#2026-fall"])
+    assert listed(opened("runs", search="#tal")) == []
 
 
 def test_a_note_that_cannot_be_kept_says_so_and_stays_in_its_box(own_copy: Path, newest: str) -> None:

@@ -16,7 +16,7 @@ from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
 from skillviz.serving import sign_in
 from skillviz.show import run_fields, text
-from skillviz.show.briefs import RunBrief, opening_brief, pair_labels, run_labels
+from skillviz.show.briefs import RunBrief, matches, opening_brief, pair_labels, run_labels
 from skillviz.tasks.readable_names import readable_name
 from skillviz.ui import address, cache, controls, exports, form, job_words, jobs_view, page, page_table, run_list
 from skillviz.ui.chart import below, selectable, theme
@@ -50,7 +50,7 @@ def filters(briefs: Sequence[RunBrief]) -> list[RunBrief]:
     """Draws the filters and returns the runs that pass; the filters are kept in the address."""
     search, localizers, origin = st.columns([4, 4, 3], vertical_alignment="bottom")
     with search:
-        typed = form.words("search", "Search", "", placeholder="part of a name, a task, a note")
+        typed = form.words("search", "Search", "", placeholder="part of a name, a task, a note, or a #tag")
     with localizers:
         names = sorted({brief.localizer for brief in briefs})
         chosen = form.any_of(
@@ -68,26 +68,13 @@ def filters(briefs: Sequence[RunBrief]) -> list[RunBrief]:
     # a user who filters by own runs looks for any of them, variants too
     runs = briefs if where == "you" else offered(briefs, st.session_state[KEY])
     notes = cache.notes(brief.id for brief in runs) if typed.strip() else {}
-    return [brief for brief in runs if _passes(brief, typed, chosen, where, notes.get(brief.id, ""))]
-
-
-def _passes(brief: RunBrief, typed: str, localizers: Sequence[str], where: str, note: str) -> bool:
-    words = typed.lower().split()
-    texts = (
-        brief.id,
-        brief.base,
-        brief.finetuned,
-        brief.task,
-        readable_name(brief.task),
-        brief.localizer,
-        note,
-    )
-    haystack = " ".join(texts).lower()
-    return (
-        all(word in haystack for word in words)
-        and (not localizers or brief.localizer in localizers)
+    return [
+        brief
+        for brief in runs
+        if matches(brief, typed, notes.get(brief.id, ""))
+        and (not chosen or brief.localizer in chosen)
         and (where == "all" or brief.is_of_user == (where == "you"))
-    )
+    ]
 
 
 def _fill(briefs: Sequence[RunBrief]) -> None:
@@ -260,7 +247,7 @@ def _table(briefs: Sequence[RunBrief], chosen: set[str], labels: Mapping[tuple[s
     first = [name for name in FIRST if name in frame]
     frame = frame[[*first, *(name for name in frame if name not in first)]]
     alike = [name for name in ("model", "from") if frame[name].nunique() == 1]
-    empty = [name for name in ("settings", "note") if not frame[name].any()]
+    empty = [name for name in ("settings", "tags", "note") if not frame[name].astype(bool).any()]
     empty += [name for name in ("graft", "ece") if frame[name].isna().all()]
     ids, key = frame["run"].tolist(), f"{TABLE}.{briefs[0].task}"
     rows = [row for row, run_id in enumerate(ids) if run_id in chosen]
@@ -302,8 +289,8 @@ def _note(brief: RunBrief) -> None:
         st.error(text.plain(sign_in.sentence_of(error)))
         return
     st.session_state.setdefault(key, stored)
-    st.text_area("Note", key=key, placeholder="What is worth remembering about this run?", height=80,
-                 max_chars=MOST_NOTED)  # fmt: skip
+    st.text_area("Note", key=key, placeholder="What is worth remembering about this run? #tags are words with #",
+                 height=80, max_chars=MOST_NOTED)  # fmt: skip
     if action("Save note", disabled=st.session_state[key] == stored):
         try:
             cache.user_store().set_note(brief.id, st.session_state[key])

@@ -16,9 +16,10 @@ from skillviz.runs.packed import bytes_of
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.show import beyond, text
+from skillviz.show.bundle import graft_bundle
 from skillviz.show.glossary import about
 from skillviz.show.overview import sources
-from skillviz.ui import cache, exports, jobs_view, run_list
+from skillviz.ui import cache, exports, jobs_view, live, run_list
 from skillviz.ui.chip import judged_text
 from skillviz.ui.page_table import PAGES
 
@@ -100,8 +101,31 @@ def export(run: Run, report: Callable[[], bytes]) -> None:
     option = jobs_view.runs_dir_option()
     st.code(f"python -m skillviz runs export {run.id} -o run.zip{option}", language=None, wrap_lines=True)
     if makes_graft(run.spec.localizer):
-        st.markdown("The graft file needs the models. Write it in a terminal:")
+        _graft_file(run)
+        st.markdown("In a terminal:")
         st.code(f"python -m skillviz export {run.id} -o graft.safetensors{option}", language=None, wrap_lines=True)
+
+
+def _graft_file(run: Run) -> None:
+    """Draws the download of the graft file with its card, which the worker makes from the models when asked."""
+    needs = "The graft file holds values of the fine-tuned model, so that it is made from both models."
+    if not live.wanted(run, "graft-file", "Make the graft file", needs, of="", needs_data=False):
+        return
+    made = live.ask(run, "graft_file", topic="graft-file")
+    if made is None:
+        return
+    for remark in made["remarks"]:
+        st.caption(text.with_code(remark))
+    st.download_button(
+        "Graft with its card (zip)",
+        partial(graft_bundle, run.id, made["graft"], made["card"]),
+        exports.file_name(run.id, "graft.zip"),
+        "application/zip",
+        key="file.graft",
+        on_click="ignore",
+        icon=":material/folder_zip:",
+        help="A folder with graft.safetensors and README.md, as verify-graft and the Hugging Face Hub take it.",
+    )
 
 
 def null_line(record: RunRecord, split: str) -> None:
