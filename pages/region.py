@@ -6,12 +6,13 @@ from skillviz.plots.region import cells
 from skillviz.show import measures, sentences
 from skillviz.show import region as exhibits
 from skillviz.show.glossary import about
-from skillviz.ui import cache, page
+from skillviz.ui import cache, jobs_view, page
 from skillviz.ui.pages.region.part_cards import parts
 from skillviz.ui.pages.region.region_page import cell_card, map_card, other_regions, tensor_table, verdict
 from skillviz.ui.pages.region.subskill_cards import subskills
 
 run = page.begin("region")
+jobs_view.growing_regions()
 layers = page.stored_table(run, "layers")
 table = cache.computed(("cells",), [run], lambda: cells(layers))
 

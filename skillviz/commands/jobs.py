@@ -77,6 +77,12 @@ def cancel(run: JobName, runs_dir: options.RunsDir = None) -> None:
 
 
 @app.command()
+def keep(run: JobName, runs_dir: options.RunsDir = None) -> None:
+    """End a run's search after its present step; the region that it has is scored and stored, marked as stopped."""
+    say(f"{jobs.keep(Store(store_root(runs_dir)), run).name} ends its search and scores the region that it has.")
+
+
+@app.command()
 def resume(run: JobName, runs_dir: options.RunsDir = None) -> None:
     """Resume a cancelled, killed or failed job from its last checkpoint; prints its id."""
     say(jobs.resume(Store(store_root(runs_dir)), run).name)

@@ -10,10 +10,11 @@ from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
 from skillviz.jobs.slots import kind_of
 from skillviz.jobs.watch import status
+from skillviz.runs.folder import RunFolder
 from skillviz.runs.plan import checked_spec
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store, library
+from skillviz.runs.store import Store, library, written
 from skillviz.serving import quota, read_only
 from skillviz.serving.users import user_of
 from skillviz.studies.check import check
@@ -106,6 +107,20 @@ def cancel(store: Store, name: str, backend: Backend | None = None) -> Job:
     (backend or backend_of(job)).cancel(job.path)
     job.close(store.root)
     return status(store, job.name)
+
+
+def keep(store: Store, name: str) -> Job:
+    """Ends the search of a running run, which then scores and stores the region that it has after its present step.
+
+    The run is marked as stopped. Raises StoreError if the job is no run that is running.
+    """
+    read_only.refuse()
+    job = status(store, name)
+    if job.kind != "run" or job.status != "running":
+        raise StoreError(f"{job.title} is {job.status}: only the search of a running run can be ended with its region.")
+    with written(store.root):
+        RunFolder(job.path).ask_to_stop()
+    return job
 
 
 def resume(store: Store, name: str, backend: Backend | None = None) -> Job:

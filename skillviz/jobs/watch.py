@@ -8,11 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from skillviz import json_text
+from skillviz.core.composition import COLUMNS
 from skillviz.jobs.job import Event, Job, JobProgress, Kind
 from skillviz.jobs.kinds import TAIL, RunJob, StudyJob, end_of
 from skillviz.regular_file import regular
-from skillviz.runs.folder import EVENTS, LOG, WORK
+from skillviz.runs.folder import EVENTS, GROWING, LOG, WORK
 from skillviz.runs.run import Run, read_record
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.studies.store import FILE, FOLDER, study_folders
@@ -110,6 +113,18 @@ def progress(store: Store, name: str) -> JobProgress:
     path = job.path / WORK / EVENTS
     latest, _ = _lines(path, max(0, path.stat().st_size - TAIL) if path.is_file() else 0)
     return job.progress(latest)
+
+
+def growing(store: Store, run_id: str) -> tuple[Event, pd.DataFrame] | None:
+    """The region that a running search has so far: its step, total, target and loss, and its entries by parameter and
+    kind (`core.composition`); None if there is none."""
+    path = folder_of(store, run_id) / WORK / GROWING
+    try:
+        drawn = dict(json_text.read(path))
+        layers = pd.DataFrame(drawn.pop("layers"), columns=list(COLUMNS)).astype({"layer": "Int64"})
+    except (OSError, ValueError, TypeError, KeyError):  # the search has not begun or is over
+        return None
+    return drawn, layers
 
 
 def log_tail(store: Store, name: str, lines: int = 50) -> str:

@@ -8,8 +8,8 @@ from skillviz.jobs.job import Job, JobProgress
 PHASES = {
     "check": "starting",
     "load": "loading the models",
-    "predict": "scoring the two models",
     "search": "searching",
+    "predict": "scoring the two models",
     "evaluate": "scoring the grafts",
     "store": "storing the run",
 }

@@ -24,6 +24,7 @@ from safetensors.numpy import save_file
 from skillviz.atomic import disk_errors, remove, sha256, write_file, write_text
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError, visible
+from skillviz.regular_file import is_regular
 from skillviz.runs import tables
 from skillviz.runs.liveness import PROCESS, hold, is_alive, jobs_of, let_go, name_jobs, unname
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
@@ -34,6 +35,8 @@ EVENTS = "events.jsonl"
 LOG = "log.txt"
 CHECKPOINT = "checkpoint.safetensors"
 CANCEL = "cancel"
+KEEP = "keep"
+GROWING = "region.json"
 OPEN = ("queued", "running")
 
 
@@ -64,6 +67,18 @@ class RunFolder:
     def is_to_stop(self) -> bool:
         """True if cancellation was requested."""
         return (self.work / CANCEL).exists()
+
+    @property
+    def stop_request(self) -> str | None:
+        """The text of the request to end the search and keep its region: the step at which it ended, or empty.
+
+        None without a request."""
+        path = self.work / KEEP
+        return path.read_text(encoding="utf-8") if is_regular(path) else None
+
+    def ask_to_stop(self, stopped: str = "") -> None:
+        """Store the request to end the search and keep its region, or with `stopped` the step at which it ended."""
+        write_text(self.work / KEEP, stopped)
 
     def start(self) -> None:
         """Set the status to running, under this process."""

@@ -18,7 +18,7 @@ from skillviz.atomic import write_text
 from skillviz.runs import slurm_queue
 from skillviz.tasks.project import importable
 
-PHASES = ("check", "load", "predict", "search", "evaluate", "store")
+PHASES = ("check", "load", "search", "predict", "evaluate", "store")
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -23,8 +23,10 @@ from skillviz.core.scores import probabilities
 from skillviz.models.device import describe, pick
 from skillviz.models.null_pair import kept_out, summed_movements
 from skillviz.models.pair import ModelPair
+from skillviz.models.predict import predict
 from skillviz.runs.checkpoint import DEFINITION, Checkpoints
 from skillviz.runs.folder import CHECKPOINT, RunFolder
+from skillviz.runs.growing import Growing
 from skillviz.runs.held_out import data_record, why_not
 from skillviz.runs.memory import PROCESS, facts_of, free_memory, peak_bytes, refuse_larger
 from skillviz.runs.nulls import NullDraw, kept_null, null_graft, searched_null
@@ -43,6 +45,9 @@ from skillviz.runs.store import Store, library
 from skillviz.tasks.project import expanded
 
 BEAT = 1.0  # seconds between two reports of scored examples
+TIMED = 64  # examples that are scored to measure the pace
+SCORING = ("predict", "evaluate")
+"""The phases that score examples, whose remaining time is known at their beginning."""
 
 
 def produce(spec: RunSpec, store: Store, progress: Report | None = None, session: Session | None = None) -> Run:
@@ -154,6 +159,7 @@ class _Production:
     total: int | None = None
     ahead: int = 0
     steps: Pace = field(default_factory=Pace)
+    stopped: str = ""
 
     def run(self) -> Run:
         """Make the run and return it."""
@@ -161,23 +167,26 @@ class _Production:
         with self.phase("load", "loading both models and the data"):
             self.pair, self.data = session.pair(spec), session.encoded(spec)
             session.weights(spec)  # the weights at the start, for the self-check at the end
+            self.time_scoring()
         self.passes = Passes(self.on_scored, self.folder.work / FOLDER, {**self.stamp(), **self.computed_on()})
-        with self.phase("predict", "scoring the pre-trained and the fine-tuned model"):
-            self.scored = self.to_score(is_ends=True)
-            session.ends(spec, self.passes)
-        self.scored = self.to_score()
+        self.scored = self.to_score(with_ends=True)
         with self.phase("search", f"{self.plan.row.title}: searching"):
             self.data = searched_data(self.plan, session, self.passes)
             searched = self.search_regions()
         self.seconds["search"] = round(self.seconds["search"] + self.checkpoints.before, 3)
         with self.checkpoints.saving(searched):
-            self.ahead = len(spec.null_searches)
-            with self.phase("evaluate", "scoring the grafts"):
+            nulls_to_search = () if self.stopped else spec.null_searches
+            self.ahead = len(nulls_to_search)
+            with self.phase("predict", "scoring the pre-trained and the fine-tuned model"):
                 self.scored.begin()
-                scoring = Scoring(spec, self.plan.task, self.plan.size, session, self.folder, self.passes)
+                session.ends(spec, self.passes)
+            self.scored = self.to_score()
+            with self.phase("evaluate", "scoring the grafts"):
+                size = None if self.stopped else self.plan.size
+                scoring = Scoring(spec, self.plan.task, size, session, self.folder, self.passes)
                 scoring.fit_gains(searched)
                 scored = scoring.scored(searched, self.region_header(scoring.gain_of(searched.size)))
-                draws = self.searched_nulls(scoring)
+                draws = self.searched_nulls(scoring, nulls_to_search)
                 nulls, gains = scoring.scored_nulls(draws), scoring.gain_notes(searched.size, draws)
                 self.tell_scored("checking both ends and the weights, bit for bit")
                 checks = scoring.checks(searched)
@@ -192,16 +201,44 @@ class _Production:
         problem, options, notes = problem_of(plan, self.pair, self.data)
         state = self.restored()
         self.searched.notes += [note for note in notes if note not in self.searched.notes]
+        if self.searched.orders and (stopped := self.folder.stop_request):
+            self.stopped = stopped
+            return self.searched
+        growing = Growing(self.folder.work, self.pair.table)
+        steps = search(plan.row, problem, plan.sizes, spec.seed, options, self.searched, state)
         try:
-            for step in search(plan.row, problem, plan.sizes, spec.seed, options, self.searched, state):
-                self.on_step(step)
+            with closing(steps):
+                for step in steps:
+                    self.on_step(step)
+                    growing.tell(step)
+                    if self.folder.stop_request is not None and self.stops_after(step):
+                        break
         finally:
             problem.reset()
         return self.searched
 
-    def searched_nulls(self, scoring: Scoring) -> list[NullDraw]:
-        """Return the draws of the run's nulls; those of an earlier attempt are read from its stored scores."""
-        plan, planned, draws = self.plan, self.plan.spec.null_searches, list[NullDraw]()
+    def stops_after(self, searching: SearchStep) -> bool:
+        """End the search with the regions that it has; return False if it has none yet.
+
+        Regions of finished searches are kept; without any, the region after this step becomes the run's only one.
+        """
+        step, orders = searching.step, self.searched.orders
+        what = "of the requested sizes it has those that were finished"
+        if not orders:
+            if step.region is None or not len(order := step.region()):
+                return False
+            orders[len(order)] = order
+            what = f"its region has {len(order):,} entries, {searching.target:,} were requested"
+        self.stopped = f"{step.step} of {step.total}"
+        self.folder.ask_to_stop(self.stopped)
+        self.searched.notes.append(
+            f"A user ended the search after step {self.stopped}: {what}, and no null was searched."
+        )
+        return True
+
+    def searched_nulls(self, scoring: Scoring, planned: Sequence[tuple[str, int]]) -> list[NullDraw]:
+        """Return the draws of these nulls; those of an earlier attempt are read from its stored scores."""
+        plan, draws = self.plan, list[NullDraw]()
         for null in planned:
             self.ahead, self.stepped = len(planned) - len(draws) - 1, None
             text = f"{plan.row.title} on {null[0]} movements, draw {null[1] + 1}"
@@ -280,20 +317,30 @@ class _Production:
         searching, scoring = self.steps.left(step.total - step.step + ahead * step.total), self.scored.left
         return None if searching is None or scoring is None else round(searching + scoring, 1)
 
-    def to_score(self, is_ends: bool = False) -> Scored:
-        """Return the remaining scoring of the grafts, or of the two models, at the session's pace."""
+    def time_scoring(self) -> None:
+        """Score a few examples, so that the time left is known while the search runs."""
+        encoded = next((self.data[split] for split in EVALUATED if split in self.data), None)
+        if encoded is None or self.session.pace.work:
+            return
+        for rows in (range(1), range(min(TIMED, len(encoded)))):  # the first pass prepares the kernels
+            few, begun = encoded.take(rows), time.perf_counter()
+            predict(self.pair, few, "finetuned")
+        self.session.pace.add(int(few.lengths.sum()), time.perf_counter() - begun)
+
+    def to_score(self, with_ends: bool = False) -> Scored:
+        """Return the remaining scoring of the grafts, and of the two models if asked, at the session's pace."""
         spec, others = self.plan.spec, self.session.encoded_others(self.plan.spec)
         examples = {split: len(encoded) for split, encoded in self.data.items()}
         tokens = {split: int(encoded.lengths.sum()) for split, encoded in self.data.items()}
-        if is_ends:
-            first, second = (2 * sum(of.get(split, 0) for split in EVALUATED) for of in (examples, tokens))
-        else:
-            examples[OTHERS] = sum(map(len, others.values()))
-            tokens[OTHERS] = sum(int(encoded.lengths.sum()) for encoded in others.values())
-            if (outside := self.session.encoded_out_of_scope(spec)) is not None:
-                examples[OUTSIDE], tokens[OUTSIDE] = len(outside), int(outside.lengths.sum())
-            kinds = len(self.pair.table.kinds)
-            first, second = (passes(spec, counts, self.plan.sizes, kinds) for counts in (examples, tokens))
+        examples[OTHERS] = sum(map(len, others.values()))
+        tokens[OTHERS] = sum(int(encoded.lengths.sum()) for encoded in others.values())
+        if (outside := self.session.encoded_out_of_scope(spec)) is not None:
+            examples[OUTSIDE], tokens[OUTSIDE] = len(outside), int(outside.lengths.sum())
+        kinds, ends = len(self.pair.table.kinds), 2 if with_ends and not self.session.has_ends(spec) else 0
+        first, second = (
+            passes(spec, counts, self.plan.sizes, kinds) + ends * sum(counts.get(split, 0) for split in EVALUATED)
+            for counts in (examples, tokens)
+        )
         return Scored(first, second, self.session.pace)
 
     def on_scored(self, examples: int, tokens: int, text: str, is_new: bool) -> None:
@@ -305,7 +352,7 @@ class _Production:
     def tell_scored(self, text: str) -> None:
         """Report the number of scored examples."""
         scored, phase = self.scored, self.phase_name
-        left = scored.left if phase == "evaluate" else None  # before the search it is unknown
+        left = scored.left
         nulls = self.steps.left(self.ahead * (self.total or 0))
         left = None if left is None or nulls is None else round(left + nulls, 1)
         self.told = time.monotonic()
@@ -349,6 +396,7 @@ class _Production:
             "share": searched.size / pair.d,
             "sizes": tuple(searched.orders),
             "notes": tuple(dict.fromkeys(filter(None, notes))),
+            **({"stopped": self.stopped, "key": f"{spec.key()}, stopped"} if self.stopped else {}),
         }
 
     @contextmanager
@@ -356,7 +404,7 @@ class _Production:
         """Report a phase and measure its time."""
         self.phase_name, self.told = name, time.monotonic()
         self.report(Progress(name, text=text))
-        left = self.scored.left if name == "evaluate" else None
+        left = self.scored.left if name in SCORING else None
         self.folder.event(phase=name, left=None if left is None else round(left, 1))
         self.folder.log(text)
         begun = time.perf_counter()

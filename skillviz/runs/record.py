@@ -334,6 +334,8 @@ class RunRecord(Frozen):
     nulls: tuple[NullNote, ...] = Field(default=(), exclude_if=lambda value: not value)
     gains: tuple[GainNote, ...] = Field(default=(), exclude_if=lambda value: not value)
     temperature: float | None = None
+    stopped: str = Field(default="", exclude_if=lambda value: not value)
+    """The step after which a user ended the search, as "12 of 100"; such a run's `key` is that of no spec."""
     unfitted: str = Field(default="", exclude_if=lambda value: not value)
     """The reason, a key of `held_out.WHY`, why there is no temperature."""
     checks: tuple[Check, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,7 +70,7 @@ def search(
     options: Any,
     searched: Searched,
     state: State | None = None,
-) -> Iterator[SearchStep]:
+) -> Generator[SearchStep, None, None]:
     """Yield the steps of the searches for these sizes (the main one first) and fill `searched` along the way.
 
     Nested localizers search once, at the largest size, and smaller regions are cut from the result. Localizers without

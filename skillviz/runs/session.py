@@ -176,6 +176,10 @@ class Session:
 
         return self._remember("ends", (_pair_key(spec), _data_key(spec)), make)
 
+    def has_ends(self, spec: RunSpec) -> bool:
+        """Return whether the scores of `ends` are known."""
+        return self.values.get("ends", (None,))[0] == (_pair_key(spec), _data_key(spec))
+
     def against_fitting(self, spec: RunSpec) -> str:
         """Return the reason of `held_out.WHY` against a temperature on these validation examples.
 

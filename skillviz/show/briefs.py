@@ -43,7 +43,9 @@ READOUT_TITLES = {
 SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast", "cuda_graphs", "gain")
 TITLES = {"cuda_graphs": "CUDA graphs"}
 """The title of a setting that is not simply its name."""
+STOPPED = "stopped"  # a setting too: the step after which a user ended the search
 DEFAULTS = {name: json.dumps(RunSpec.model_fields[name].get_default(call_default_factory=True)) for name in SETTINGS}
+DEFAULTS[STOPPED] = '""'
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,10 @@ def _brief(record: RunRecord, is_of_user: bool, *, is_of_study: bool = False) ->
         size=record.size or 0,
         d=record.d or 0,
         seed=spec.seed,
-        settings=tuple((name, json.dumps(getattr(spec, name), sort_keys=True)) for name in SETTINGS),
+        settings=(
+            *((name, json.dumps(getattr(spec, name), sort_keys=True)) for name in SETTINGS),
+            (STOPPED, json.dumps(record.stopped)),
+        ),
         created=record.created,
         finished=record.finished or "",
         seconds=sum(record.seconds.values()),
@@ -192,7 +197,8 @@ def _value(scores: Scores | None, metric: str, state: str = "grafted") -> float 
 
 Role = Literal["headline", "seed", "variant"]
 """`headline`: the run that represents its models, localizer and size; `seed`: the same with another random seed;
-`variant`: other settings, models of another recipe, or a repetition. A user's runs, and runs with their own folder,
+`variant`: other settings, models of another recipe, a repetition, or a search that a user ended.
+A user's runs, and runs with their own folder,
 are variants only by their settings."""
 FEW = 0.2  # share of the most studied model's runs below which a model is a study's variant
 
@@ -219,7 +225,8 @@ def roles(briefs: Sequence[RunBrief]) -> Mapping[str, Role]:
         seeds: set[int] = set()
         for brief in sorted(group, key=lambda e: (not e.is_of_user, e.settings != settings, e.seed, e.created, e.id)):
             is_of_main = brief.is_of_user or not brief.is_of_study or brief.pair in main
-            if not is_of_main or brief.settings != settings or brief.seed in seeds:
+            is_whole = (STOPPED, DEFAULTS[STOPPED]) in brief.settings
+            if not is_of_main or not is_whole or brief.settings != settings or brief.seed in seeds:
                 chosen[brief.id] = "variant"
             else:
                 chosen[brief.id] = "seed" if seeds else "headline"
@@ -568,6 +575,8 @@ def setting_words(name: str, value: str, has_classes: bool = True) -> str:
     setting = json_text.loads(value)
     if name == "k_shot":
         return f"{setting} examples{' per class' if has_classes else ''}"
+    if name == STOPPED:
+        return f"stopped at step {setting}"
     if name == "gain":
         return {FIT: "fitted gain", KINDS: "gain fitted by module kind"}.get(setting) or f"gain {setting:g}"
     title = TITLES.get(name, name.replace("_", " "))

@@ -66,8 +66,8 @@ def share(progress: JobProgress) -> float:
     """The filled share of the progress bar: the search takes most of it, the phases before and after it a little."""
     place = list(PHASES).index(progress.phase) if progress.phase in PHASES else 0
     if progress.phase == "search":
-        return 0.1 + 0.75 * min(1.0, progress.share or 0.0)
-    return (0.0, 0.03, 0.06, 0.1, 0.87, 0.97)[place] + 0.1 * (progress.scored or 0.0)
+        return 0.06 + 0.72 * min(1.0, progress.share or 0.0)
+    return (0.0, 0.03, 0.06, 0.8, 0.87, 0.97)[place] + 0.1 * (progress.scored or 0.0)
 
 
 def failure(kind: str) -> tuple[str, str]:

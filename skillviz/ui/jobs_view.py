@@ -26,6 +26,7 @@ from skillviz.serving import sign_in
 from skillviz.show import alt, beyond, sentences, text
 from skillviz.show.briefs import headline_scores, headline_split, run_labels
 from skillviz.show.glossary import about
+from skillviz.show.region import region_map
 from skillviz.ui import address, cache, job_words, page_table, study_choice
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.controls import action
@@ -189,6 +190,8 @@ def _running(job: Job) -> None:
     bar(job, progress)
     if job.kind == "run":
         _search_chart(job)
+        if _growing_region(job) and progress.phase == "search":
+            _keep_button(job)
     _cancel_button(job)
 
 
@@ -217,6 +220,40 @@ def _search_chart(job: Job) -> None:
             table=history,
             run_id=job.name,
         )
+
+
+def growing_regions() -> None:
+    """Draws, in a fold of the page of regions, the jobs of this session while one of them is searching."""
+    names = followed("run")
+    if any(job.status == "running" for job in _now("run", names)):
+        with st.expander("A search is under way: watch its region grow", icon=":material/animation:"):
+            panel("run", heading=" ")
+
+
+def _growing_region(job: Job) -> bool:
+    """Draws where the region of a running search lies so far; returns whether it has one."""
+    if (found := jobs.growing(cache.user_store(), job.name)) is None:
+        return False
+    drawn, layers = found
+    shown = region_map(layers, "density", None, theme(), height=300)
+    of = f" of {drawn['total']}" if drawn["total"] else ""
+    chart(
+        shown.figure,
+        name=f"growing-{job.name}",
+        title=f"The region after step {drawn['step']}{of}",
+        reads=f"where the {formats.counted(int(layers['selected'].sum()), 'entry')} lie that the search has chosen so "
+        f"far, of {drawn['target']:,}; {shown.reads}",
+        alt=shown.alt,
+        table=shown.table,
+        run_id=job.name,
+    )
+    return True
+
+
+def _keep_button(job: Job) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        _button("Stop and keep the region", "keep", job, jobs.keep, icon=":material/save:")
+        st.caption("Ends the search now. The region above is scored and stored as a run that says where it stopped.")
 
 
 def _cancel_button(job: Job) -> None:

@@ -44,6 +44,8 @@ def begin(name: str) -> Run:
     address.keep(address.RUN, chosen.id)
     run_bar(briefs, chosen)  # includes the button that copies the link
     st.title(PAGES[name].question, anchor=False)
+    if stopped := run.record.stopped:
+        st.caption(f"A user ended this search after step {stopped}: the region is what it had by then.")
     return run
 
 

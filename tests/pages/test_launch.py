@@ -1,7 +1,5 @@
 """Tests of the form of a new localization: compatible pairs, work and memory, the command, the start, the address."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -12,17 +10,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import numpy as np
 import pytest
 import yaml
 from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
+from skillviz.core.localizers.record import LocalizerStep
 from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.parameters import Parameter, ParameterTable
 from skillviz.errors import BadInput
 from skillviz.jobs.devices import Device
 from skillviz.models import examples, fetch
 from skillviz.models.public_pairs import public_pairs
 from skillviz.runs.folder import OPEN, RunFolder
+from skillviz.runs.growing import Growing
+from skillviz.runs.search import SearchStep
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks import registry, uploaded
@@ -112,8 +115,7 @@ def test_what_the_form_says_of_its_choices(
     query: dict[str, object] | None, is_ready: bool, says: list[str], omits: list[str], small: Path
 ) -> None:
     test = opened() if query is None else opened(**chosen(small, **query))
-    chosen_others = [f"{field.label}: {field.value}" for field in test.multiselect]
-    text = "\n".join([said(test), *chosen_others, *labels(test)])
+    text = "\n".join([said(test), *[f"{field.label}: {field.value}" for field in test.multiselect], *labels(test)])
     assert not lacks(text, *(part.replace("MODELS`", f"{small / 'models'}`") for part in says))
     assert lacks(text, *omits) == omits and starts(test) == is_ready
     assert bool(test.error) == ("also" in (query or {}))
@@ -549,8 +551,7 @@ def test_a_text_column_that_is_taken_out_is_asked_for_again(uploading: AppTest, 
 def test_nothing_that_was_typed_is_lost_where_an_upload_cannot_be_kept(uploading: AppTest, user_runs: Path) -> None:
     test = uploading
     box(test, "Name of the task").set_value("a/b")
-    pressed(filled(test, "Word for 0", "bad"), "Check and save")
-    assert "'a/b' cannot name a task" in said(test)
+    assert "'a/b' cannot name a task" in said(pressed(filled(test, "Word for 0", "bad"), "Check and save"))
     pressed(filled(test, "Name of the task", "ab"), "Check and save")
     assert "label words" in said(test), "one class has a word, the other none"
     assert (box(test, "Name of the task").value, box(test, "Word for 0").value) == ("ab", "bad")
@@ -586,6 +587,13 @@ def test_the_jobs_of_the_address_are_shown_as_they_are(small: Path, user_runs: P
     test = opened(jobs=f"{folder.id},gone-abc")
     assert "searching: step 3 of 50, loss 0.500" in test.get("progress")[0].proto.text
     assert driven.figures(test)[0]["data"][0]["x"] is not None and "The search for 222 entries" in said(test)
+    assert "Stop and keep the region" not in labels(test)
+    table = ParameterTable((Parameter("0.query.weight", (2, 3), 0, "query", False),), "bert", True)
+    step = LocalizerStep(3, 0.5, 2, 3, 1, 50, region=lambda: np.array([4, 1]))
+    Growing(folder.work, table).tell(SearchStep(222, 1, 1, step))
+    assert not lacks(said(test.run()), "## The region after step 3 of 50") and len(driven.figures(test)) == 2
+    pressed(test, "Stop and keep the region")
+    assert folder.stop_request == ""
     folder.fail(jobs.job.Failure(kind="out of memory", message="no room", hint="less"))
     assert not lacks(said(test.run()), "**Out of memory.** no room", "What to do: Choose bfloat16")
     assert {*labels(test)} >= {"Resume", "Hide"}

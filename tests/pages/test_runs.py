@@ -154,8 +154,7 @@ def test_a_library_without_a_finished_run_says_what_comes_next(own_copy: Path, c
 
 
 def test_a_note_is_kept_and_found(own_copy: Path, newest: str) -> None:
-    test = choose(newest)
-    pressed(test.text_area[0].input(NOTE).run(), "Save note")
+    pressed(choose(newest).text_area[0].input(NOTE).run(), "Save note")
     assert (Store(own_copy).note(newest), listed(opened("runs", search="for the talk"))) == (NOTE, [newest])
 
 
@@ -262,11 +261,6 @@ def waiting(store: Store, tmp_path: Path) -> str:
     return jobs.start(RunSpec(**models, sizes=("5%",), device="cpu"), store).run_id
 
 
-def test_without_jobs_the_way_to_start_one(store: Store) -> None:
-    test = opened("jobs")
-    assert "no jobs yet" in said(test, "info") and "Start a localization" in links(test)
-
-
 def test_an_open_job_has_a_card_and_is_counted_and_a_cancelled_one_is_kept(store: Store, waiting: str) -> None:
     done = fake_run(store)
     assert [page_table._badge(name) for name in ("jobs", "runs")] == [" (1)", ""]
@@ -278,6 +272,14 @@ def test_an_open_job_has_a_card_and_is_counted_and_a_cancelled_one_is_kept(store
     jobs.cancel(store, waiting)
     names = opened("jobs").dataframe[0].value
     assert dict(zip(names["Name"], names["Status"], strict=True)) == {waiting: "cancelled", done.id: "finished"}
+
+
+def test_the_page_of_regions_shows_a_search_under_way(store: Store, waiting: str) -> None:
+    fake_run(store)
+    folds = [expander.label for expander in opened("region").expander]
+    RunFolder(store.root / waiting).start()
+    new = [expander.label for expander in opened("region").expander if expander.label not in folds]
+    assert "A search is under way: watch its region grow" in new
 
 
 def test_a_job_of_another_machine_is_unknown_and_only_a_user_resumes_it(store: Store, waiting: str) -> None:

@@ -1,8 +1,6 @@
 """Tests of the words on jobs, of the form filled from a spec, of the end of the form (seeds, trial sizes, the plan, the
 paper's settings), of steps (once each, thinned, all switches kept), and of the surgery form and its expression."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,8 +44,7 @@ from skillviz.ui.pages.surgery.region_form import (
 from tests.core.test_region_expression import TABLES, expressions, stored_in
 from tests.refused import refused
 from tests.show.test_briefs import brief
-from tests.tables import equal
-from tests.ui.driven import lacks
+from tests.tables import equal, plain, says
 
 
 def job(position: int | None = None, **changes: object) -> Job:
@@ -61,28 +58,41 @@ def event(step: int, search: int = 1, **changes: object) -> dict[str, object]:
     return {"phase": "search", "step": step, "search": search, **fields, **changes}
 
 
-def test_a_job_is_named_as_the_run_bar_names_its_run() -> None:
-    waiting = job(sizes=("0.1%", "1%"), seed=3, steps=40, task="sst2")
-    assert title(waiting, {}) == "SST-2 · minilm · stagewise · 0.1%, 1% · seed 3 · steps 40"
-    assert title(job(), {}).startswith("reviews · minilm · ") and words.models(waiting) == "minilm → tuned · cpu"
-    assert [words.task_word(t) for t in ("sst2", "/a/mine/task.yaml", "task.yaml")] == ["sst2", "mine", "task"]
-
-
-@pytest.mark.parametrize(
-    ("tell", "progress", "says"),
-    [
-        (job_progress.run_progress, JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2),
-         ["1,031 of 2,000", "0.412", "75 s"]),
-        (job_progress.run_progress, JobProgress("search", 3), ["step 3, time left: not measured yet$"]),
-        (job_progress.run_progress, JobProgress("evaluate", seconds_left=0.0), ["longer than"]),
-        (job_progress.study_progress, JobProgress("steps", 3, 31, title="localize sst2"),
-         ["^step 4 of 31: localize sst2, time left: not measured yet$"]),
-        (words.waits, job(3), ["3 jobs"]), (words.waits, job(0), [f"^{words.waits(job())}$"]),
-    ],
-    ids=["running", "not measured", "longer", "a study", "waiting", "next"],
-)  # fmt: skip
-def test_progress_has_step_loss_place_and_the_time_left(tell, progress: JobProgress | Job, says: list[str]) -> None:
-    assert not lacks(f"^{tell(progress)}$", *says)
+test_jobs_progress_and_failures_are_told = says({
+    # A job is named as the run bar names its run.
+    "a job": (
+        lambda: title(job(sizes=("0.1%", "1%"), seed=3, steps=40, task="sst2"), {}),
+        ("^SST-2 · minilm · stagewise · 0.1%, 1% · seed 3 · steps 40$",),
+    ),
+    "a job on a task of the user's": (lambda: title(job(), {}), ("^reviews · minilm · ",)),
+    "models": (lambda: words.models(job()), ("^minilm → tuned · cpu$",)),
+    **{f"the task {task}": (lambda task=task: words.task_word(task), (f"^{word}$",)) for task, word in (
+        ("sst2", "sst2"), ("/a/mine/task.yaml", "mine"), ("task.yaml", "task"))},
+    # Progress has step, loss, place and the time left.
+    "running": (
+        lambda: job_progress.run_progress(JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2)),
+        ("1,031 of 2,000", "0.412", "75 s"),
+    ),
+    "not measured": (
+        lambda: job_progress.run_progress(JobProgress("search", 3)), ("step 3, time left: not measured yet$",),
+    ),
+    "longer": (lambda: job_progress.run_progress(JobProgress("evaluate", seconds_left=0.0)), ("longer than",)),
+    "a study": (
+        lambda: job_progress.study_progress(JobProgress("steps", 3, 31, title="localize sst2")),
+        ("^step 4 of 31: localize sst2, time left: not measured yet$",),
+    ),
+    "waiting": (lambda: words.waits(job(3)), ("3 jobs",)),
+    "next": (lambda: words.waits(job(0)), (f"^{plain(words.waits(job()))}$",)),
+    # Every failure has a class and something to do.
+    **{
+        kind: (lambda kind=kind: ": ".join(words.failure(kind)), (f"^{title}", ".$"))
+        for kind, title in (
+            (errors.OUT_OF_MEMORY, "Out of memory"), (errors.BUG, "A bug in skillviz"), ("killed", "Killed"),
+            ("BadData", "Bad data"), ("BadLabelWord", "Invalid value"), ("RandomHead", "This model cannot"),
+            ("NoDevice", "No such device"), ("DiskFull", "The disk is full"), ("nothing known", "Failed"),
+        )
+    },
+})  # fmt: skip
 
 
 def test_the_bar_only_grows() -> None:
@@ -90,24 +100,11 @@ def test_the_bar_only_grows() -> None:
     shares = [words.share(JobProgress(phase, 10, 10) if phase == "search" else JobProgress(phase)) for phase in PHASES]
     assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
     inside = [
-        JobProgress("predict"), JobProgress("search", 0, 10), JobProgress("search", 5, 10), JobProgress("evaluate"),
+        JobProgress("search", 0, 10), JobProgress("search", 5, 10), JobProgress("predict"), JobProgress("evaluate"),
         JobProgress("evaluate", scored=0.5), JobProgress("evaluate", scored=1.0), JobProgress("store"),
     ]  # fmt: skip
-    predict, begun, half, evaluate, scored, last, store = map(words.share, inside)
-    assert predict < begun < half < evaluate < scored <= last <= store
-
-
-@pytest.mark.parametrize(
-    ("kind", "title"),
-    [
-        (errors.OUT_OF_MEMORY, "Out of memory"), (errors.BUG, "A bug in skillviz"), ("killed", "Killed"),
-        ("BadData", "Bad data"), ("BadLabelWord", "Invalid value"), ("RandomHead", "This model cannot"),
-        ("NoDevice", "No such device"), ("DiskFull", "The disk is full"), ("nothing known", "Failed"),
-    ],
-)  # fmt: skip
-def test_every_failure_has_a_class_and_something_to_do(kind: str, title: str) -> None:
-    headline, todo = words.failure(kind)
-    assert headline.startswith(title) and todo.endswith(".")
+    begun, half, predict, evaluate, scored, last, store = map(words.share, inside)
+    assert begun < half < predict < evaluate < scored <= last <= store
 
 
 @pytest.mark.parametrize(
@@ -133,7 +130,7 @@ def test_steps_are_heard_piece_by_piece_and_the_last_telling_counts() -> None:
     steps.add([{"phase": "load"}, event(1), event(2), {"phase": "search"}], 100)
     steps.add([event(2, loss=0.25, added=7), event(3, loss=None)], 200)
     frame, title = steps.frame("stagewise")
-    assert steps.place == 200 and title == "The search for 9 entries (1 of 2 searches)" and np.isnan(frame["loss"][2])
+    assert (steps.place, title) == (200, "The search for 9 entries (1 of 2 searches)") and np.isnan(frame["loss"][2])
     assert frame[["step", "added"]].to_numpy().tolist() == [[1, 2], [2, 7], [3, 2]]
     search_history(frame)
     steps.add([event(1, search=2, searches=2)], 300)
@@ -182,58 +179,41 @@ def spec(**changes: object) -> RunSpec:
     return RunSpec(**{"base": "models/minilm", "finetuned": "org/tuned", "task": "sst2", **changes})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("typed", "seeds"),
-    [("0", (0,)), (" 3, 1;2 1", (3, 1, 2)), ("0-4", (0, 1, 2, 3, 4)), ("7 9-10", (7, 9, 10))],
-)
-def test_seeds_are_read_as_people_write_them(typed: str, seeds: tuple[int, ...]) -> None:
-    assert read_seeds(typed) == seeds
+COUNTS = {"train": 50_000, "validation": 872, "test": 40}
+test_the_plan_and_the_work_of_each_job_are_told = says({
+    "sizes in entries": (
+        lambda: launch_page.summary(spec(sizes=("0.1%", "1%")), "sst2", (1000, 10_000), 1_000_000, 1),
+        ("1,000 (0.1%) and 10,000", "1,000,000"), ("](",),
+    ),
+    "a size of an address is text": (
+        lambda: launch_page.summary(
+            spec(sizes=("![](http://elsewhere.example/x.png)",)), "sst2", (), 1_000_000, 1
+        ),
+        (r"\!\[\]\(",), ("](",),
+    ),
+    "one job": (
+        lambda: launch_page.needs("1 search", 2 * 2**30, 1, 3 * 2**30, 0),
+        ("**1 search**;", "2.0 GiB", "3.0 GiB"), ("](",),
+    ),
+    "several jobs": (
+        lambda: launch_page.needs("1 search", 2 * 2**30, 3, 2**20, 1),
+        ("**1 search** in each job;", "1 job ahead in the queue"), ("](",),
+    ),
+    "a trial": (
+        lambda: launch_page.trial_words(COUNTS, launch_page.trial_caps(COUNTS)),
+        ("500 of 50,000 train, 100 of 872 validation and 40 of 40 test",),
+    ),
+})  # fmt: skip
 
 
-test_what_is_no_seed_is_refused = refused(
-    errors.BadInput, *((None, read_seeds, typed) for typed in ("", "-1", "a", "1.5", "4-2", "0-99", "0-19 50", "1--2"))
-)
-
-
-def test_a_trial_is_a_hundredth_but_not_too_little() -> None:
-    counts = {"train": 50_000, "validation": 872, "test": 40}
-    caps = launch_page.trial_caps(counts)
-    assert caps == {"max_train": 500, "max_validation": 100, "max_test": 100}
-    assert "500 of 50,000 train, 100 of 872 validation and 40 of 40 test" in launch_page.trial_words(counts, caps)
-
-
-@pytest.mark.parametrize(
-    ("tell", "arguments", "says"),
-    [
-        (launch_page.summary, (spec(sizes=("0.1%", "1%")), "sst2", (1000, 10_000), 1_000_000, 1),
-         ["1,000 (0.1%) and 10,000", "1,000,000"]),
-        (launch_page.summary, (spec(sizes=("![](http://elsewhere.example/x.png)",)), "sst2", (), 1_000_000, 1),
-         [r"\!\[\]\("]),
-        (launch_page.needs, ("1 search", 2 * 2**30, 1, 3 * 2**30, 0), ["**1 search**;", "2.0 GiB", "3.0 GiB"]),
-        (launch_page.needs, ("1 search", 2 * 2**30, 3, 2**20, 1),
-         ["**1 search** in each job;", "1 job ahead in the queue"]),
-    ],
-    ids=["sizes in entries", "a size of an address is text", "one job", "several jobs"],
-)  # fmt: skip
-def test_the_plan_and_the_work_of_each_job_are_told(
-    tell: Callable[..., str], arguments: tuple, says: list[str]
-) -> None:
-    said = tell(*arguments)
-    assert not lacks(said, *says) and "](" not in said
-
-
-LIKE_THE_PAPER = {"localizer": "learned", "options": {"selection": "train+validation", "score_every": 1}}
+def here(*arguments: Any, **more: Any) -> dict[str, str]:
+    """Return our setting of each aspect that differs from the paper's."""
+    return {row.aspect: row.here for row in launch_page.paper_differences(*arguments, **more)}
 
 
 def test_of_the_learned_mask_each_option_that_differs_is_a_row() -> None:
-    specs = (spec(**LIKE_THE_PAPER, k_shot=4096), spec(localizer="learned", steps=7, k_shot=64))
-    paper, ours = (launch_page.paper_differences(one, (), "prompt", {}) for one in specs)
-    assert paper == [] and ("Steps", "100", "7") in ours and len(ours) == 3
-
-
-def test_a_small_sample_of_a_task_with_options_is_counted_in_all() -> None:
-    rows = launch_page.paper_differences(spec(k_shot=64), (), "causal", {}, has_classes=False)
-    assert {row.aspect: row.here for row in rows}["Training examples"] == "64 in all"
+    ours = launch_page.paper_differences(spec(localizer="learned", steps=7, k_shot=64), (), "prompt", {})
+    assert ("Steps", "100", "7") in ours and len(ours) == 3
 
 
 @pytest.mark.parametrize("name", [n for n in LOCALIZERS if n != "learned"])
@@ -243,10 +223,6 @@ def test_of_other_localizers_localizer_examples_readout_and_size_are_rows(name: 
     }
     assert {SEARCH, READOUT, SIZES, "Training examples"} <= set(rows) and "640" in rows["Training examples"].here
     assert "0.01" in rows[SIZES].paper and rows[SIZES].here == "0.1%"
-
-
-def test_a_size_as_the_papers_is_no_row() -> None:
-    assert SIZES not in {row.aspect for row in launch_page.paper_differences(spec(), (0.0001,), "prompt", {})}
 
 
 TABLE = TABLES["bert"]
@@ -284,15 +260,26 @@ def test_every_form_comes_back_as_the_same_expression(choices: RegionChoices) ->
 @given(expressions(TABLE))
 def test_every_expression_has_a_form_of_the_same_region(expression: dict[str, Any]) -> None:
     """Expressions without fields in the form are shown as JSON."""
-    own, again = (
-        region_of(each, TABLE, stored_in(TABLE)) for each in (expression, expression_of(choices_of(expression)))
-    )
-    assert own == again
+    stored, again = stored_in(TABLE), expression_of(choices_of(expression))
+    assert region_of(again, TABLE, stored) == region_of(expression, TABLE, stored)
 
 
-@pytest.mark.parametrize(
-    ("expression", "how"),
-    [
+LIKE_THE_PAPER = {"localizer": "learned", "options": {"selection": "train+validation", "score_every": 1}}
+test_what_is_typed_is_read_and_what_is_offered_is_round = equal({
+    **{f"the seeds {typed}": (lambda typed=typed: read_seeds(typed), seeds) for typed, seeds in (
+        ("0", (0,)), (" 3, 1;2 1", (3, 1, 2)), ("0-4", (0, 1, 2, 3, 4)), ("7 9-10", (7, 9, 10)))},
+    "a trial is a hundredth but not too little": (
+        lambda: launch_page.trial_caps(COUNTS), {"max_train": 500, "max_validation": 100, "max_test": 100},
+    ),
+    "settings as the paper's are no rows": (
+        lambda: here(spec(**LIKE_THE_PAPER, k_shot=4096), (), "prompt", {}), {},
+    ),
+    "a small sample of a task with options is counted in all": (
+        lambda: here(spec(k_shot=64), (), "causal", {}, has_classes=False)["Training examples"], "64 in all",
+    ),
+    "a size as the paper's is no row": (lambda: SIZES in here(spec(), (0.0001,), "prompt", {}), False),
+    **{f"{expression} is shown as {how}": (lambda expression=expression: choices_of(expression).how, how)
+       for expression, how in (
         ({"run": "one"}, "stored"),
         ({"run": "one", "size": 3}, "stored"),
         ({"union": [{"run": "one"}, {"run": "two"}]}, "stored"),
@@ -308,13 +295,7 @@ def test_every_expression_has_a_form_of_the_same_region(expression: dict[str, An
         ({"union": [{"run": "one"}, {"run": "one"}]}, "typed"),
         ({"difference": [{"run": "two"}, {"run": "one"}]}, "stored"),
         ({"difference": [{"union": [{"run": "one"}, {"run": "two"}]}, {"run": "one"}]}, "typed"),
-    ],
-)
-def test_what_an_expression_is_shown_as(expression: dict[str, Any], how: str) -> None:
-    assert choices_of(expression).how == how
-
-
-test_what_is_typed_is_read_and_what_is_offered_is_round = equal({
+    )},
     "rows": (lambda: rows_of("0-7, 12"), [[0, 7], [12, 12]]),
     "rows with other signs": (lambda: rows_of(" 0 \N{EN DASH} 7 ;12,"), [[0, 7], [12, 12]]),
     "no row": (lambda: rows_of(""), []),
@@ -325,8 +306,9 @@ test_what_is_typed_is_read_and_what_is_offered_is_round = equal({
     "no size": (lambda: sizes_offered(()), []),
     "the smallest size": (lambda: sizes_offered((1,)), [1]),
 })  # fmt: skip
-test_what_is_no_region_is_refused = refused(
+test_what_is_no_seed_and_no_region_is_refused = refused(
     errors.BadInput,
+    *((None, read_seeds, typed) for typed in ("", "-1", "a", "1.5", "4-2", "0-99", "0-19 50", "1--2")),
     *(("write numbers and ranges", rows_of, text)
       for text in ("x", "7-0", "1-2-3", "-4", "1.5", "0-x", "٣", "99999999999")),
     ("choose a stored region", expression_of, RegionChoices()),
@@ -338,32 +320,27 @@ def test_places_on_a_ranking_are_near_each_other() -> None:
     assert len(steps) == 22 and max(b / a for a, b in zip(steps, steps[1:], strict=False)) <= 2.5
 
 
-@pytest.mark.parametrize(
-    ("expression", "named"),
-    [
-        ({"layers": [2, 3, 4], "kinds": ["value"], "biases": False}, ["value", "layers 2 to 4"]),
-        ({"layers": [0, 2, 3]}, ["layers 0 and 2 to 3"]),
-        ({"kinds": ["query", "LayerNorm"], "biases": True}, ["query", "LayerNorm", "biases"]),
-        ({"rows": [[0, 7], [12, 12]], "kinds": ["key"]}, ["rows 0 to 7 and 12", "key"]),
-        ({"rows": [[3, 3]]}, ["row 3 of"]),
-        ({"parameters": ["a.b"], "layers": [1]}, ["layer 1 in", "`a.b`"]),
-        ({"parameters": ["a.b", "a.c"]}, ["2 tensors"]),
-        ({"run": "one"}, [NAMES["one"]]),
-        ({"run": "gone"}, ["`gone`"]),
-        ({"run": "two", "size": 1064}, ["1,064", NAMES["two"]]),
-        ({"difference": [{"layers": [1]}, {"union": [{"kinds": ["key"]}, {"biases": True}]}]}, ["layer 1", "(", "key"]),
-    ],
-)  # fmt: skip
-def test_an_expression_in_words_names_all_its_parts(expression: dict[str, Any], named: list[str]) -> None:
-    assert not lacks(meaning(expression, NAMES), *named)
-
-
-def test_the_sentence_has_the_size() -> None:
-    assert not lacks(sentence({"layers": [2]}, NAMES, 73_728, 10_646_784), "**73,728 entries**", "**0.69%**")
+test_an_expression_in_words_names_all_its_parts_and_its_size = says({
+    "the sentence": (
+        lambda: sentence({"layers": [2]}, NAMES, 73_728, 10_646_784), ("**73,728 entries**", "**0.69%**"),
+    ),
+    **{str(expression): (lambda expression=expression: meaning(expression, NAMES), named) for expression, *named in (
+        ({"layers": [2, 3, 4], "kinds": ["value"], "biases": False}, "value", "layers 2 to 4"),
+        ({"layers": [0, 2, 3]}, "layers 0 and 2 to 3"),
+        ({"kinds": ["query", "LayerNorm"], "biases": True}, "query", "LayerNorm", "biases"),
+        ({"rows": [[0, 7], [12, 12]], "kinds": ["key"]}, "rows 0 to 7 and 12", "key"),
+        ({"rows": [[3, 3]]}, "row 3 of"),
+        ({"parameters": ["a.b"], "layers": [1]}, "layer 1 in", "`a.b`"),
+        ({"parameters": ["a.b", "a.c"]}, "2 tensors"),
+        ({"run": "one"}, NAMES["one"]),
+        ({"run": "gone"}, "`gone`"),
+        ({"run": "two", "size": 1064}, "1,064", NAMES["two"]),
+        ({"difference": [{"layers": [1]}, {"union": [{"kinds": ["key"]}, {"biases": True}]}]}, "layer 1", "(", "key"),
+    )},
+})  # fmt: skip
 
 
 def test_runs_of_the_same_models_are_named_by_what_differs() -> None:
     this, same, other = brief(id="a"), brief(id="b", seed=1), brief(id="c", pair=("x",), task="mrpc")
     names = names_beside([this, same, other], this)
-    assert names["b"].replace("\N{NO-BREAK SPACE}", " ") == "stagewise · 0.1% · seed 1"
-    assert names["c"].startswith("MRPC · ")
+    assert plain(names["b"]) == "stagewise · 0.1% · seed 1" and names["c"].startswith("MRPC · ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -65,7 +66,11 @@ class Candidates:
     def selection(self, order: Tensor, signs: Tensor | None, notes: tuple[str, ...] = ()) -> Selection:
         """Return the result of a search: indices of candidates, best first, and the candidates' signs [c]."""
         chosen = None if signs is None else signs[order].cpu().numpy()
-        return Selection(self.index[order].cpu().numpy(), notes, chosen)
+        return Selection(self.flat(order), notes, chosen)
+
+    def flat(self, order: Tensor) -> np.ndarray:
+        """Return candidates' indices `order` as global flat indices, int64."""
+        return self.index[order].cpu().numpy()
 
     def best(self, scores: Tensor, among: Tensor) -> Tensor:
         """Sort candidates' indices `among` by their scores [c], best first; entries that did not move are last."""

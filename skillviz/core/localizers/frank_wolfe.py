@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,15 +42,16 @@ def frank_wolfe(
                 fraction.settle(round(size * (step - first) / (options.steps - first)))
             before, region = region, fraction.region()
             changed = int((region & ~before).sum())
-            yield LocalizerStep(step, loss, size, changed, changed, options.steps, fraction.state(step))
-    return Selection(candidates.index[torch.cat(fraction.order)].cpu().numpy())
+            state = fraction.state(step)
+            yield LocalizerStep(step, loss, size, changed, changed, options.steps, state, fraction.flat)
+    return Selection(fraction.flat())
 
 
 class Fraction:
     """A fractional region: `gamma` [c] in [0, 1] with sum at most `size`, and the entries settled at 1."""
 
     def __init__(self, candidates: Candidates, size: int) -> None:
-        self.size, self.tau = size, candidates.tau
+        self.size, self.tau, self.candidates = size, candidates.tau, candidates
         self.gamma = torch.zeros_like(candidates.tau)
         self.gamma[candidates.movers(size)] = 1.0
         self.gained = torch.zeros_like(self.gamma)
@@ -97,6 +99,10 @@ class Fraction:
         region = self.settled.clone()
         region[self._best(self.size - self.count)] = True
         return region
+
+    def flat(self) -> np.ndarray:
+        """Return the entries of `region` as global flat indices, in the order in which they are settled."""
+        return self.candidates.flat(torch.cat([*self.order, self._best(self.size - self.count)]))
 
     def _best(self, count: int) -> Tensor:
         """Return the indices of the `count` best free entries: by gamma, then accumulated gain, then index.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from math import exp, log
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,7 +51,8 @@ def localize_and_stitch(
             torch.sub(1, u, out=rest).mul_(u)
             scores.addcmul_(torch.mul(problem.flat.grad, problem.tau, out=slope), rest, value=-lr)
             state = {"step": number(step), "lr": number(lr), "scores": scores}
-            yield LocalizerStep(step, loss, *chosen.after(scores), options.steps, state)
+            counts, region = chosen.after(scores), partial(chosen.order, scores)
+            yield LocalizerStep(step, loss, *counts, options.steps, state, region)
     note = (
         f"Learning rate of the mask: {lr:.3g}." if lr else "No entry gains anything at the start: the largest movers."
     )
@@ -86,7 +89,8 @@ def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, re
             odds.addcmul_(rest, slope, value=-options.lr / price if price else 0.0)
             odds.addcmul_(opened, torch.sub(1, opened, out=rest), value=-options.lr)
             state = {"step": number(step), "lr": number(price), "scores": odds}
-            yield LocalizerStep(step, loss, *chosen.after(odds), options.steps, state)
+            counts, region = chosen.after(odds), partial(chosen.order, odds)
+            yield LocalizerStep(step, loss, *counts, options.steps, state, region)
     note = f"Price of an open gate: {price:.3g} nats." if price else "No entry gains anything at the base."
     return Selection(top_of_two(moved_first(odds, distance), distance, size).cpu().numpy(), (note,))
 
@@ -131,6 +135,12 @@ class _Chosen:
         self.inside[before] = False
         self.inside[self.now] = True
         return len(self.now), len(self.now) - common, len(before) - common
+
+    def order(self, scores: Tensor) -> np.ndarray:
+        """Return the chosen entries, best first by these scores [d]."""
+        distance = self.distance[self.now]
+        best = top_of_two(moved_first(scores[self.now], distance), distance, len(self.now))
+        return self.now[best].cpu().numpy()
 
     def _of(self, scores: Tensor) -> Tensor:
         torch.le(scores, 0, out=self.above).logical_not_()  # NaN counts as above, so ranking rejects it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from itertools import islice
 from math import exp
 
@@ -61,6 +62,10 @@ class Mask:
         chosen[self.base] = ~flipped[self.base]
         return chosen.nonzero().squeeze(1)
 
+    def order(self, region: Tensor) -> np.ndarray:
+        """Return the entries of a region, best first."""
+        return region[top(moved_first(self.evidence()[region], self.problem.tau[region]), len(region))].cpu().numpy()
+
     def evidence(self) -> Tensor:
         """Return how strongly each entry belongs to the mask: S - bias, with its sign reversed inside the base."""
         evidence = self.scores - self.bias
@@ -87,9 +92,8 @@ def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions, 
             f"the learned mask is empty after {options.steps} steps: learning rate {options.lr:g} flips nothing on "
             "this model; use a larger one, more steps, or the localizer 'learned-ranked', which calibrates it."
         )
-    order = region[top(moved_first(mask.evidence()[region], problem.tau[region]), len(region))]
     note = f"Learned mask: {len(mask.base):,} entries at the start, {len(region):,} kept"
-    return Selection(order.cpu().numpy(), (f"{note}, from step {best.step} of {options.steps}.",))
+    return Selection(mask.order(region), (f"{note}, from step {best.step} of {options.steps}.",))
 
 
 def learned_ranked(
@@ -131,7 +135,8 @@ def _descend(
             best.judge(step, region)
         common = len(np.intersect1d(before.cpu().numpy(), region.cpu().numpy(), assume_unique=True))
         state = {"step": number(step), "lr": number(lr), "scores": mask.scores, **(best.state() if best else {})}
-        yield LocalizerStep(step, loss, len(region), len(region) - common, len(before) - common, options.steps, state)
+        counts = len(region), len(region) - common, len(before) - common
+        yield LocalizerStep(step, loss, *counts, options.steps, state, partial(mask.order, region))
 
 
 class _Best:

@@ -30,6 +30,9 @@ class LocalizerStep:
 
     `state` is what the localizer takes as `resume` to continue after this step, bit for bit. Its tensors belong to the
     search: they are valid until the next step is requested. None: it can only start over.
+
+    `region` returns the region after this step as global flat indices, best first, int64 [size]; it is valid as long as
+    `state`. None: the search has no region before its end.
     """
 
     step: int
@@ -39,6 +42,7 @@ class LocalizerStep:
     removed: int
     total: int | None = None
     state: State | None = field(default=None, repr=False, compare=False)
+    region: Callable[[], np.ndarray] | None = field(default=None, repr=False, compare=False)
 
     @property
     def finite_loss(self) -> float | None:

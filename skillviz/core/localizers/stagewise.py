@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from statistics import median
 
@@ -37,6 +38,13 @@ def stagewise(
         selected.copy_(resume["member"])
     behind = done(resume)
     draws = islice(problem.draws(options.batch_size, seed), behind, None)
+
+    def order() -> Tensor:
+        return candidates.best(candidates.worth(score), selected.nonzero().squeeze(1))
+
+    def region() -> np.ndarray:
+        return candidates.flat(order())
+
     with problem.at_base_afterwards():
         for step in range(behind + 1, options.steps + 1):
             candidates.graft(problem, selected, score)
@@ -45,9 +53,8 @@ def stagewise(
             last = step == options.steps
             added, removed = switch(candidates.worth(score), selected, size, most, last)
             state = {"step": number(step), "score": score, "member": selected}
-            yield LocalizerStep(step, loss, int(selected.sum()), added, removed, options.steps, state)
-    order = candidates.best(candidates.worth(score), selected.nonzero().squeeze(1))
-    return candidates.selection(order, candidates.signs(score))
+            yield LocalizerStep(step, loss, int(selected.sum()), added, removed, options.steps, state, region)
+    return candidates.selection(order(), candidates.signs(score))
 
 
 def switch(score: Tensor, selected: Tensor, size: int, most: int, last: bool) -> tuple[int, int]:
@@ -100,7 +107,8 @@ def stagewise_judged(
             if step > options.steps - options.judged:
                 judge.consider(step, candidates, growth.filled(), growth.score)
             state = {"step": number(step), **growth.state(), **judge.state()}
-            yield LocalizerStep(step, loss, int(growth.selected.sum()), added, removed, options.steps, state)
+            counts = int(growth.selected.sum()), added, removed
+            yield LocalizerStep(step, loss, *counts, options.steps, state, growth.flat)
     of_the_search = f"the region of step {judge.step} of {options.steps}"
     which = of_the_search if judge.step else "top movement, which no region of the search beat"
     note = f"Chosen on {len(judge.rows):,} held training examples: {which} (loss {judge.loss:.3f})."
@@ -159,9 +167,16 @@ def stagewise_nested(
                 state = {"step": number(step), **growth.state(), **judge.state(), "order": order}
                 state |= {"signs": signs} if candidates.free_signs else {}
                 held = min(size, int(growth.selected.sum()))
-                yield LocalizerStep(step, loss, held, added, removed, total, state)
+                region = partial(_first, order, growth, size)
+                yield LocalizerStep(step, loss, held, added, removed, total, state, region)
     chosen = signs[:size].cpu().numpy() if problem.has_free_signs else None
     return Selection(order[:size].cpu().numpy(), signs=chosen)
+
+
+def _first(order: Tensor, growth: Growth, size: int) -> np.ndarray:
+    """Return the first `size` entries of a nested search so far: those of finished rungs, then the growing one's."""
+    finished, growing = order.cpu().numpy(), growth.flat()
+    return np.concatenate([finished, growing[~np.isin(growing, finished)]])[:size]
 
 
 class Growth:
@@ -208,6 +223,10 @@ class Growth:
         """Return the indices of a region's entries that are not fixed, best score first."""
         chosen = (region & ~self.fixed).nonzero().squeeze(1)
         return self.candidates.best(self.candidates.worth(self.score), chosen)
+
+    def flat(self) -> np.ndarray:
+        """Return the members that are not fixed, best score first, as global flat indices."""
+        return self.candidates.flat(self.order(self.selected))
 
     def state(self) -> State:
         """Return the state that cannot be computed again."""
