@@ -8,9 +8,37 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedModel
 
-from skillviz.runs.evaluation import Evaluation, evaluate
+from skillviz.api import Evaluation, Graft, ModelPair, Region, evaluate, finetune, load_pair
+from skillviz.core.comparison import Comparison
+from skillviz.models.lean_pair import load_lean
+from skillviz.models.load import load_model
+from skillviz.models.pair import rehearse
+from skillviz.models.preflight import preflight
+from skillviz.runs.produce import produce
+from tests.core.by_hand import by_hand, near, refused, refuses
+from tests.models.folders import change_config, change_json, change_weights, differing, drop_tokenizer, weights
+from tests.runs.tiny_world import Run, RunSpec, Session, Store
 from tests.tasks.make import write_rows, write_task
-from tests.tiny import tiny_rows, tiny_tokenizer
+from tests.tiny import (
+    AUTO,
+    LABEL_WORDS,
+    NEUTRAL,
+    POSITIONS,
+    tiny_config,
+    tiny_pair,
+    tiny_rows,
+    tiny_task,
+    tiny_tokenizer,
+)
+
+# Re-exported, so that a case imports models, data and runs from one place.
+__all__ = [
+    "AUTO", "Comparison", "Evaluation", "Graft", "LABEL_WORDS", "ModelPair", "NEUTRAL", "POSITIONS", "Region", "Run",
+    "RunSpec", "Session", "Store", "by_hand", "change_config", "change_json", "change_weights", "differing",
+    "drop_tokenizer", "evaluate", "finetune", "load_lean", "load_model", "load_pair", "near", "preflight", "produce",
+    "refused", "refuses", "rehearse", "tiny_config", "tiny_pair", "tiny_rows", "tiny_task", "tiny_tokenizer",
+    "weights",
+]  # fmt: skip
 
 Rows = Sequence[dict[str, Any]]
 
@@ -61,12 +89,21 @@ def saved(folder: Path, model: PreTrainedModel, tokenizer: Any = None) -> Path:
 
 
 def fitted_pair(
-    folder: Path, rows: Rows, tokenizer: Any = None, model: Any = None, *, stores: bool = True, **training: Any
+    folder: Path,
+    rows: Rows,
+    tokenizer: Any = None,
+    model: Any = None,
+    *,
+    stores: bool = True,
+    resizes: bool = False,
+    **training: Any,
 ) -> tuple[Path, Path, PreTrainedModel]:
     """Return a base, the same model fitted to the rows with its tokenizer (or this one), and the latter loaded. Without
-    `stores`, the tokenizers are those that the folders have already."""
+    `stores`, the tokenizers are those in the folders already; with `resizes`, the model gets rows for its tokens."""
     model, tokenizer = model or bert(), tokenizer or tiny_tokenizer("bert")
     base = saved(folder / "base", model, tiny_tokenizer("bert") if stores else None)
+    if resizes:
+        model.resize_token_embeddings(len(tokenizer))
     fit(model, tokenizer, rows, **training)
     return base, saved(folder / "tuned", model, tokenizer if stores else None), model
 

@@ -18,19 +18,16 @@ from skillviz.layout import KEY, LAYOUT
 from skillviz.live.operations import answer
 from skillviz.live.request import Worker
 from skillviz.runs.plan import planned
-from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import library
 from skillviz.show import text
 from skillviz.tasks.project import PROJECT
 from skillviz.ui import cache
 from skillviz.ui.cache import PAIR, encoding_notes  # the function itself, as most tests replace it
-from tests.cases.build import task_file, tiny_rows
+from tests.cases.build import RunSpec, Session, task_file, tiny_pair, tiny_rows, tiny_task
 from tests.e2e.conftest import visit
 from tests.e2e.server import served, settle
 from tests.pages.conftest import paper
 from tests.pages.test_launch import FILMS, GADGETS, LABELS, alone, chosen, opened, shipped, small
-from tests.tiny import tiny_pair, tiny_task
 from tests.ui import driven
 from tests.ui.conftest import nobody_waits
 from tests.ui.driven import box, button, said
@@ -52,8 +49,8 @@ def task_box(test: AppTest) -> Any:
 def test_an_own_pair_does_not_keep_the_examples_task_and_others(small: Path) -> None:
     test = opened()
     for _ in range(2):
-        assert task_box(test).value == FILMS and box(test, "Score on other tasks").value == [GADGETS]
-        assert not button(test, "Start").disabled
+        others = box(test, "Score on other tasks").value
+        assert (task_box(test).value, others, button(test, "Start").disabled) == (FILMS, [GADGETS], False)
         own_pair(test, small / "models")
         assert button(test, "Start").disabled and "Not yet: Choose a task." in said(test)
         assert box(test, "Score on other tasks").value == [] and "new.also" not in test.query_params
@@ -125,8 +122,9 @@ def test_the_readout_follows_the_pair(small: Path) -> None:
     assert box(test, "How class").options[0] == "automatic: classification head"
     own_pair(box(test, "How class").set_value("head").run(), small / "models" / "words")
     field = box(test, "How class")
-    assert field.options[0] == "automatic: label words at the mask" and field.value == "auto"
-    assert not button(test, "Start").disabled
+    assert (field.options[0], field.value, button(test, "Start").disabled) == (
+        "automatic: label words at the mask", "auto", False,
+    )  # fmt: skip
 
 
 def script() -> None:
@@ -337,10 +335,9 @@ def test_enter_takes_the_best_match(launch: str, visit: Callable[..., Any]) -> N
         assert typed(page, "Pre-trained", name) == name, "what nothing matches, and a path, is taken as it was typed"
     assert typed(page, "Pre-trained", "minilm", "ArrowUp") == "minilm", "one that is marked above the matches too"
 
-    typed(page, "Region sizes", "1%", kind=SEVERAL)
-    assert "new.size=0.1%25%2C1%25" in page.url
-    typed(page, "Region sizes", "2%", kind=SEVERAL, at_once=True)
-    assert "new.size=0.1%25%2C1%25%2C2%25" in page.url
+    for size, at_once, sizes in (("1%", False, "0.1%25%2C1%25"), ("2%", True, "0.1%25%2C1%25%2C2%25")):
+        typed(page, "Region sizes", size, kind=SEVERAL, at_once=at_once)
+        assert f"new.size={sizes}" in page.url
 
     assert typed(page, "Localizer", "move") == "top movement"
     page.get_by_text("known task", exact=True).click()

@@ -21,8 +21,8 @@ from streamlit.testing.v1 import AppTest
 from skillviz import json_text
 from skillviz.errors import BadInput
 from skillviz.runs import run as runs
-from skillviz.runs.run import RECORD, Run, with_checksum
-from skillviz.runs.store import Library, Store
+from skillviz.runs.run import RECORD, with_checksum
+from skillviz.runs.store import Library
 from skillviz.serving import visitor
 from skillviz.serving.downloads import Downloads, Refused
 from skillviz.show import measures
@@ -32,12 +32,11 @@ from skillviz.ui.other_tasks import offered
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages import tasks as tasks_view
 from skillviz.ui.pages.studies import start
+from tests.cases.build import LABEL_WORDS, Run, Store, refuses, tiny_task
 from tests.fake_run import fake_run
-from tests.refused import refuses
 from tests.runs.conftest import made as a_run
 from tests.serving.test_visitor import outside
 from tests.studies.fake_study import fake_study
-from tests.tiny import LABEL_WORDS, tiny_task
 from tests.ui import driven
 from tests.ui.conftest import ids, made, nobody_waits
 from tests.ui.driven import box, button, filled, pressed, said
@@ -78,8 +77,8 @@ def test_surgery_scores_a_region_when_asked_and_another_one_when_asked_again(
     test = opened("surgery", run=ids["movement"], sample="50")
     assert "2 random regions of its size on 50 of 120 test examples" in said(test, "caption") and not questions
     pressed(test, "Score this graft")
-    assert [operation for operation, _ in questions] == ["evaluate_region"] and questions[0][1]["sample"] == 50
-    assert test.query_params["score"] == "yes"
+    ((operation, arguments),) = questions
+    assert (operation, arguments["sample"], test.query_params["score"]) == ("evaluate_region", 50, "yes")
     questions.clear()
     test.selectbox(key="surgery.field.how").select("parts").run()
     test.multiselect(key="surgery.field.layers").select(1).run()
@@ -229,8 +228,7 @@ def test_a_list_that_is_longer_than_any_cache_is_read_once(a_run: Run, tmp_path:
     assert len(store.list()) == MANY and set(reads.values()) == {1} and len(reads) == MANY
     reads.clear()
     for _ in range(2):
-        assert len(store.list()) == MANY and len(store.unfinished()) == 0
-    assert not +reads, "nothing has changed"
+        assert (len(store.list()), store.unfinished(), +reads) == (MANY, [], {}), "nothing has changed"
     assert len(store.list()) == MANY and +reads == {changed(store, store.list()[MANY // 2].id): 1}
 
 
@@ -276,8 +274,7 @@ def test_a_page_reads_no_record_twice(own: Store, page: str, reads: Counter[str]
 
 def test_the_page_of_jobs_looks_at_the_files_of_no_finished_run(own: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.briefs()
-    seen: list[str] = []
-    real = Store._scan
+    seen, real = list[str](), Store._scan
 
     def scanned(self: Store, *args: object, **more: object) -> object:
         briefs = real(self, *args, **more)  # type: ignore[arg-type]
@@ -289,8 +286,7 @@ def test_the_page_of_jobs_looks_at_the_files_of_no_finished_run(own: Store, monk
 
 
 def test_the_curves_of_a_pair_are_each_read_once(own: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    real = Run.curve
+    read, real = list[str](), Run.curve
     monkeypatch.setattr(Run, "curve", lambda self: read.append(self.id) or real(self))
     monkeypatch.setattr(cache, "TABLE_READS", 1)
     for run in own.list() * 2:
@@ -302,8 +298,7 @@ def test_one_curve_of_many_runs_is_that_of_each(own: Store) -> None:
     briefs = cache.briefs()[:3]
     curves = [cache.curve(run) for run in cache.runs(brief.id for brief in briefs)]
     curves[1] = curves[1].iloc[:0]
-    whole = measures.pair_curve(briefs, curves, "test")
-    sizes = [len(curve[curve["split"] == "test"]) for curve in curves]
+    whole, sizes = measures.pair_curve(briefs, curves, "test"), [sum(curve["split"] == "test") for curve in curves]
     assert sizes == [len(whole), 0, len(whole)] and len(whole) > 0, "equal rows of two runs are one"
     assert set(whole["localizer"]) == {briefs[0].localizer} == {briefs[2].localizer}
 
@@ -419,8 +414,9 @@ def test_two_buttons_for_the_same_runs_make_one_zip(a_run: Run, monkeypatch: pyt
     monkeypatch.setattr(exports, "DOWNLOADS", Downloads())
     monkeypatch.setattr(exports, "bundle", lambda runs, seen, file, **more: asked.append(runs) or file.write(b"zip"))
     seen = Library([Store(a_run.path.parent)])
-    assert [exports._zipped([a_run], {}, seen, Tab(name)) for name in ("one", "two")] == [b"zip"] * 2
-    assert asked == [[a_run]]
+    assert ([exports._zipped([a_run], {}, seen, Tab(name)) for name in ("one", "two")], asked) == (
+        [b"zip"] * 2, [[a_run]],
+    )  # fmt: skip
     exports._zipped([a_run], {a_run.id: lambda: b"report"}, seen, Tab("one"))
     assert len(asked) == 2, "a report depends on other runs, too"
 

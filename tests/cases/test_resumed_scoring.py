@@ -1,6 +1,7 @@
 """Tests of work that goes on and finished work: a run cut during scoring resumes bit for bit, and what is finished is
 kept and compared with its sources as same, different or unknown, never as "unchanged" when they cannot be read."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,24 +12,28 @@ import numpy as np
 import pytest
 
 from skillviz.commands import finetune
-from skillviz.core.comparison import Comparison
 from skillviz.core.encoded import Encoded
-from skillviz.core.region import Region
 from skillviz.errors import DiskFull
 from skillviz.runs import passes as scoring
 from skillviz.runs.artifact import CURRENT, RunArtifact
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.passes import FOLDER, Passes, digest
 from skillviz.runs.produce import carry_on, produce
-from skillviz.runs.run import Run
-from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
 from skillviz.studies.step import SKIPPED, attempt
 from skillviz.ui.pages.compare import Side, unlike
-from tests.cases.build import task_file, tiny_rows
+from tests.cases.build import (
+    Comparison,
+    Region,
+    Run,
+    RunSpec,
+    Session,
+    Store,
+    task_file,
+    tiny_pair,
+    tiny_rows,
+    tiny_task,
+)
 from tests.runs.tiny_world import spec_of as tiny_spec
-from tests.tiny import tiny_pair, tiny_task
 
 TABLES = ("predictions", "curve", "complement", "interpolation", "interpolation_bins")
 
@@ -49,14 +54,11 @@ def spec_of(members: dict[str, Any], **changes: Any) -> RunSpec:
 
 def cut(spec: RunSpec, store: Store, after: int, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """Return the folder of a run that was stopped after this many stored passes or paths of the grid."""
-    kept = 0
-    real = Passes.keep
+    real, kept = Passes.keep, itertools.count(1)
 
     def keep(self: Passes, scores: np.ndarray, *place: object) -> None:
-        nonlocal kept
         real(self, scores, *place)
-        kept += 1
-        if kept == after:
+        if next(kept) == after:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
@@ -68,17 +70,11 @@ def cut(spec: RunSpec, store: Store, after: int, monkeypatch: pytest.MonkeyPatch
 
 def resumed(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, list[str]]:
     """Resume the run; return it and the states of the passes that were computed."""
-    made: list[str] = []
-    real = scoring.predict
-
-    def predict(pair: Any, encoded: Encoded, state: str, *others: Any, **named: Any) -> np.ndarray:
-        made.append(state)
-        return real(pair, encoded, state, *others, **named)
-
+    predict = Mock(side_effect=scoring.predict)
     folder.reopen()
     with monkeypatch.context() as patched:
         patched.setattr(scoring, "predict", predict)
-        return carry_on(folder), made
+        return carry_on(folder), [call.args[2] for call in predict.call_args_list]
 
 
 # The run makes 4 passes of the two models, 4 of the main grafts, 4 on the other task, 2 and 2 of the second size, and
@@ -91,9 +87,11 @@ def test_finished_passes_are_not_made_again(
     whole = produce(spec_of(members), Store(tmp_path / "whole"))
     run, made = resumed(cut(spec_of(members), Store(tmp_path / "cut"), after, monkeypatch), monkeypatch)
     assert len(made) == 16 - min(after, 16)
-    files, wanted = ([one.record.files[f"{name}.parquet"] for name in TABLES] for one in (run, whole))
-    assert files == wanted and run.region() == whole.region()
-    assert run.record.metrics == whole.record.metrics and run.record.transfers == whole.record.transfers
+    found, wanted = (
+        ([one.record.files[f"{name}.parquet"] for name in TABLES], one.record.metrics, one.record.transfers)
+        for one in (run, whole)
+    )
+    assert found == wanted and run.region() == whole.region()
     assert [path.name for path in (run.path / "work").iterdir()] == ["log.txt"], "the scores are gone"
 
 
@@ -162,39 +160,33 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, Store
     return folder, produce(tiny_spec(folder), store), store
 
 
-def changes_of(finished: tuple[Path, Run, Store]) -> Any:
-    """Return how the sources of the run compare now."""
-    _, run, store = finished
-    return RunArtifact(run.spec).changes(run, store, Session())
-
-
-def test_unchanged_sources_are_the_same(finished: tuple[Path, Run, Store]) -> None:
-    assert changes_of(finished) == CURRENT
-
-
 @pytest.mark.parametrize(
     ("source", "wanted", "why"),
     [
+        ("test.jsonl", Comparison.SAME, ""),
         ("base/model.safetensors", Comparison.UNKNOWN, ""),
         ("finetuned/config.json", Comparison.UNKNOWN, ""),
         ("test.jsonl", Comparison.UNKNOWN, ""),
         ("test.jsonl", Comparison.DIFFERENT, "data"),
     ],
 )
-def test_a_source_that_is_gone_is_unknown_and_a_changed_one_different(
+def test_an_unchanged_source_is_the_same_one_that_is_gone_unknown_and_a_changed_one_different(
     finished: tuple[Path, Run, Store], source: str, wanted: Comparison, why: str
 ) -> None:
-    file = finished[0] / source
+    folder, run, store = finished
+    file = folder / source
     before = file.read_bytes()
     if wanted is Comparison.UNKNOWN:
         file.unlink()
-    else:
+    elif wanted is Comparison.DIFFERENT:
         file.write_bytes(before.replace(b'"label": 0', b'"label": 1', 1))
     try:
-        change = changes_of(finished)
+        change = RunArtifact(run.spec).changes(run, store, Session())
     finally:
         file.write_bytes(before)
-    assert change.comparison is wanted and change.why and why in change.why
+    is_same = wanted is Comparison.SAME
+    assert (change.comparison, bool(change.why), change == CURRENT) == (wanted, not is_same, is_same)
+    assert why in change.why
 
 
 def with_record(run: Run, **changes: Any) -> Any:

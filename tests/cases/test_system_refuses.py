@@ -16,10 +16,8 @@ from unittest.mock import Mock
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from typer.testing import CliRunner
 
 from skillviz import atomic, locks
-from skillviz.cli import app
 from skillviz.commands.process import sentence_for
 from skillviz.errors import (
     BadInput,
@@ -39,21 +37,18 @@ from skillviz.models.local_models import find_models
 from skillviz.runs import packed
 from skillviz.runs.doctor import findings, mended
 from skillviz.runs.liveness import DEAD, UNKNOWN, hold, life, process_of, unname
-from skillviz.runs.run import RECORD, Run, with_checksum
-from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import NOTES, Library, Store, written
+from skillviz.runs.run import RECORD, with_checksum
+from skillviz.runs.store import NOTES, Library, written
 from skillviz.serving import quota
 from skillviz.studies.store import FOLDER, studies_in, unreadable_studies
 from skillviz.tasks.uploaded import saved
 from skillviz.ui import cache
 from skillviz.ui.page_table import PAGES
 from tests import visitor
-from tests.cli.calls import call
-from tests.models.folders import change_weights
-from tests.refused import refuses
+from tests.cases.build import Run, RunSpec, Store, by_hand, change_weights, refuses, tiny_pair
+from tests.cli.calls import call, done
 from tests.runs.conftest import made
 from tests.studies.fake_study import fake_study
-from tests.tiny import tiny_pair
 
 BAD = os.fsdecode(b"bad-\xff")
 Refuse = Callable[[Path, int], None]
@@ -68,9 +63,9 @@ def store(made: Run, tmp_path: Path) -> Store:
     """Return the user's store, of three complete runs; the tests damage the second."""
     store = Store(tmp_path / "runs")
     for letter in "abc":
-        record = store.root / f"{made.id}-{letter}" / RECORD
-        shutil.copytree(made.path, record.parent)
-        record.write_text(json.dumps(with_checksum(json.loads(record.read_text()) | {"run_id": record.parent.name})))
+        folder = shutil.copytree(made.path, store.root / f"{made.id}-{letter}")
+        record = json.loads((folder / RECORD).read_text()) | {"run_id": folder.name}
+        (folder / RECORD).write_text(json.dumps(with_checksum(record)))
     return store
 
 
@@ -110,11 +105,10 @@ def test_a_run_that_may_not_be_read_is_listed_and_left(store: Store, refuse: Ref
     broken = store.list()[1].path
     refuse(broken / part, code)
     assert ids(store) == sorted({"a", "b", "c"} - {broken.name[-1]})
-    (brief,) = store.unreadable()
-    assert brief.path == broken and isinstance(brief.error, NotReadable) and os.strerror(code) in brief.reason
-    refuses(NotReadable, os.strerror(code), store.open, broken.name)
-    (finding,) = findings(store)
-    assert finding.cure == "left" and os.strerror(code) in finding.problem
+    (brief,), (finding,), why = store.unreadable(), findings(store), os.strerror(code)
+    assert (brief.path, type(brief.error), finding.cure) == (broken, NotReadable, "left")
+    assert why in brief.reason and why in finding.problem
+    refuses(NotReadable, why, store.open, broken.name)
     mended(store)
     assert broken.name in os.listdir(store.root), "nothing is moved that nobody could look at"
 
@@ -144,10 +138,10 @@ def test_a_store_that_may_not_be_listed_is_itself_what_cannot_be_read(
 ) -> None:
     refuse(store.root, code)
     both = Library([store, Store(made.path.parent)])
-    assert store.list() == [] and [run.id for run in both.list()] == [made.id]
     (brief,) = both.unreadable()
     assert brief.path == store.root and os.strerror(code) in brief.reason
-    assert both.open(made.id).id == made.id, "it is in the other store"
+    # the run is in the other store
+    assert (store.list(), [run.id for run in both.list()], both.open(made.id).id) == ([], [made.id], made.id)
     refuses(NotReadable, "cannot be read", both.open, "nothing-like-it")
     assert cures(findings(store)) == [(store.root, "left")]
 
@@ -155,9 +149,8 @@ def test_a_store_that_may_not_be_listed_is_itself_what_cannot_be_read(
 @pytest.mark.nightly
 def test_a_folder_name_that_is_not_utf_8_is_listed_as_it_can_be_printed(store: Store) -> None:
     shutil.copytree(store.list()[0].path, store.root / BAD)
-    assert ids(store) == ["a", "b", "c"]
     (brief,) = store.unreadable()
-    assert isinstance(brief.error, CorruptRun)
+    assert (ids(store), type(brief.error)) == (["a", "b", "c"], CorruptRun)
     for words in (brief.name, brief.reason):
         assert "bad-\\udcff" in words and words.encode("utf-8")
     for command in ("list", "verify"):
@@ -169,8 +162,8 @@ def test_a_folder_name_that_is_not_utf_8_is_listed_as_it_can_be_printed(store: S
 
 @pytest.mark.parametrize("make", [lambda path: None, os.mkdir, os.mkfifo], ids=["nothing", "a folder", "a pipe"])
 def test_a_run_without_its_record_is_named_by_doctor(store: Store, make: Callable[[Path], None]) -> None:
-    run, lost = store.list()[0], store.root / "lost"
-    shutil.copytree(run.path, lost)
+    run = store.list()[0]
+    lost = Path(shutil.copytree(run.path, store.root / "lost"))
     (lost / RECORD).unlink()
     make(lost / RECORD)
     (found,) = [one for one in findings(store) if one.path == lost]
@@ -189,10 +182,9 @@ def test_a_note_that_is_not_utf_8_is_said_and_kept(store: Store) -> None:
     run = store.list()[0]
     place = noted(store, run)
     refuses(NotReadable, "not UTF-8", store.note, run.id)
-    with pytest.raises(RunNotFound):  # no such run stays its own error
-        store.open("nothing-like-it")
+    refuses(RunNotFound, None, store.open, "nothing-like-it")  # no such run stays its own error
     assert cures(mended(store)) == [(place, "left")] and place.read_bytes() == b"caf\xe9"
-    assert call("runs", "list", "--runs-dir", store.root).code == 0
+    done("runs", "list", "--runs-dir", store.root)
 
 
 def opened(page: str, **query: str) -> AppTest:
@@ -244,15 +236,15 @@ def test_folders_of_models_and_tasks_that_cannot_be_read_are_passed_over(tmp_pat
     assert find_models([tmp_path]).models == () and saved(tmp_path) == [tmp_path / "b" / "task.yaml"]
 
 
+def no_flock(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=error(code)))
+    monkeypatch.setattr(locks, "_known", {})
+
+
 @pytest.fixture(params=sorted(set(locks.NO_LOCKS)), ids=errno.errorcode.get)
 def without_locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every file lock fail, as on file systems without locks, under any of their errors."""
     no_flock(monkeypatch, request.param)
-
-
-def no_flock(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=error(code)))
-    monkeypatch.setattr(locks, "_known", {})
 
 
 @pytest.mark.usefixtures("without_locks")
@@ -299,12 +291,10 @@ def test_with_locks_the_system_s_own_are_taken_and_another_error_is_no_missing_l
     monkeypatch.setattr(locks, "_known", {})
     with locks.lock_at(tmp_path / "lock") as lock:
         assert lock.lock_file == str(tmp_path / "lock") and locks.has_locks(tmp_path)
-    assert locks.lock_at(tmp_path / "nowhere" / "lock").lock_file.endswith("lock"), (
-        "its own error comes when it is taken"
-    )
+    # the error of a folder that is not there comes when the lock is taken
+    assert locks.lock_at(tmp_path / "nowhere" / "lock").lock_file.endswith("lock")
     no_flock(monkeypatch, errno.EIO)
-    with pytest.raises(OSError, match="Input/output"):
-        locks.lock_at(tmp_path / "lock", blocking=False).acquire()
+    refuses(OSError, "Input/output", locks.lock_at(tmp_path / "lock", blocking=False).acquire)
 
 
 DRAFT = re.compile(r"\.part|\.old|-\d+-[0-9a-f]{8}")
@@ -356,11 +346,10 @@ def test_what_fails_in_a_draft_is_said_of_its_target(
     assert name != "out.json" or str(tmp_path / name) in sentence or f"out.json in {tmp_path}" in sentence
 
 
-@pytest.mark.parametrize(
-    "text", ["a.part of b.old", "'.git' or .out", "x/.env.part", ".out.12345678-1-abc.part", "1.2-3-4.part"]
-)
-def test_words_that_are_no_draft_stay(text: str) -> None:
-    assert visible(text) == text
+test_words_that_are_no_draft_stay = by_hand(
+    *((text, text, visible, text) for text in (
+        "a.part of b.old", "'.git' or .out", "x/.env.part", ".out.12345678-1-abc.part", "1.2-3-4.part")),
+)  # fmt: skip
 
 
 def test_a_full_folder_of_temporary_files_is_named_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,23 +361,12 @@ def test_a_full_folder_of_temporary_files_is_named_as_that(tmp_path: Path, monke
     assert not DRAFT.search(str(caught.value))
 
 
-def equal_nothing(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    change_weights(tuned, lambda tensors: {name: tensor + 1 for name, tensor in tensors.items()})
+def moved(tuned: Path, factor: float, by: float = 0.0) -> None:
+    change_weights(tuned, lambda tensors: {name: factor * tensor + by for name, tensor in tensors.items()})
 
 
-def beyond_float16(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    change_weights(tuned, lambda tensors: {name: tensor * 1e9 for name, tensor in tensors.items()})
-
-
-def without_space(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(difference, "strip", full_disk)
-
-
-def unreadable_source(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def copyfile(source: Path, target: Path) -> None:
-        raise error(errno.EIO, source)
-
-    monkeypatch.setattr(shutil, "copyfile", copyfile)
+def refuse_to_copy(source: Path, target: Path) -> None:
+    raise error(errno.EIO, source)
 
 
 def sharded(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,11 +377,11 @@ def sharded(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (equal_nothing, "'finetuned'"),
-        (beyond_float16, "'finetuned'"),
+        (lambda tuned, patch: moved(tuned, 1, by=1), "'finetuned'"),  # no tensor equals the base's
+        (lambda tuned, patch: moved(tuned, 1e9), "'finetuned'"),  # beyond float16
         (sharded, "'finetuned'"),
-        (without_space, "write shared in "),
-        (unreadable_source, "finetuned/config.json"),
+        (lambda tuned, patch: patch.setattr(difference, "strip", full_disk), "write shared in "),
+        (lambda tuned, patch: patch.setattr(shutil, "copyfile", refuse_to_copy), "finetuned/config.json"),
     ],
 )
 def test_the_difference_command_names_the_model_or_the_target(
@@ -411,16 +389,15 @@ def test_the_difference_command_names_the_model_or_the_target(
 ) -> None:
     base, tuned = tiny_pair(tmp_path)
     damage(tuned, monkeypatch)
-    command = ["difference", "--base", str(base), "--finetuned", str(tuned), "--out", str(tmp_path / "shared")]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 2 and words in result.stderr, result.stderr
-    assert not DRAFT.search(result.stderr) and "cannot be written" not in result.stderr
+    said = call("difference", "--base", base, "--finetuned", tuned, "--out", tmp_path / "shared")
+    assert said.code == 2 and words in said.err, said.err
+    assert not DRAFT.search(said.err) and "cannot be written" not in said.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "finetuned"]
 
 
-def test_a_folder_that_is_stripped_in_place_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_stripped_in_place_is_named(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path)
-    equal_nothing(tuned, monkeypatch)
+    moved(tuned, 1, by=1)
     refuses(BadInput, "no tensor of 'finetuned'", strip, tuned, base)
 
 

@@ -1,9 +1,6 @@
 """Tests of tokenizers: of a pair, the same, different or unknown; tokens added by fine-tuning, whose rows stay in the
 base, the graft and the export; and what a model is given of a text, from special tokens to its length."""
 
-from __future__ import annotations
-
-import copy
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -21,11 +18,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, GPT2
 
 from skillviz.core.architectures import FAMILIES
 from skillviz.core.batches import Batches
-from skillviz.core.comparison import Comparison
 from skillviz.core.encoded import Encoded, encoding_notes
-from skillviz.core.graft import Graft
 from skillviz.core.readout import HeadReadout
-from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, PairMismatch
 from skillviz.live.operations import attribute
 from skillviz.live.request import PairRequest, Worker
@@ -33,10 +27,6 @@ from skillviz.models.applied import applied, opened_base, save_applied
 from skillviz.models.difference import write_difference
 from skillviz.models.finetune.run import finetune
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
-from skillviz.models.lean_pair import load_lean
-from skillviz.models.load import load_model
-from skillviz.models.pair import load_pair, rehearse
-from skillviz.models.preflight import preflight
 from skillviz.models.tokenizer import (
     fit_together,
     has_tokenizer,
@@ -47,42 +37,65 @@ from skillviz.models.tokenizer import (
     words_problem,
 )
 from skillviz.models.tokenizer_comparison import compared_as_loaded, compared_by_files
-from skillviz.runs.evaluation import evaluate
 from skillviz.runs.export import write_mergekit
-from skillviz.runs.produce import produce
-from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
 from skillviz.show import attribution as shown
 from skillviz.tasks import registry
 from skillviz.tasks.splits import load
 from skillviz.tasks.user_file import read_task
-from tests.cases.build import bert, evaluated, fit, fitted_pair, own_accuracy, saved, task_file, tiny_rows
-from tests.models.folders import drop_tokenizer
-from tests.refused import refuses
+from tests.cases.build import (
+    AUTO,
+    LABEL_WORDS,
+    NEUTRAL,
+    POSITIONS,
+    Comparison,
+    Graft,
+    Region,
+    RunSpec,
+    Store,
+    bert,
+    by_hand,
+    change_config,
+    change_json,
+    differing,
+    drop_tokenizer,
+    evaluate,
+    evaluated,
+    fit,
+    fitted_pair,
+    load_lean,
+    load_model,
+    load_pair,
+    own_accuracy,
+    preflight,
+    produce,
+    refuses,
+    rehearse,
+    saved,
+    task_file,
+    tiny_config,
+    tiny_pair,
+    tiny_rows,
+    tiny_task,
+    tiny_tokenizer,
+)
 from tests.tasks.make import frame, made, read, tokenizer
 from tests.test_torch_free import heavy_after
 from tests.tiers import first
-from tests.tiny import AUTO, LABEL_WORDS, tiny_config, tiny_pair, tiny_task, tiny_tokenizer
 from tests.tiny_families import family_model, family_pair
-from tests.tiny_tokenizers import NEUTRAL, POSITIONS
 
 SPARE = 16
 MARKS = ("covid19", "lockdown2")
 Change = Callable[[Path], object]
 
 
-def tiny_words() -> list[str]:
-    ids = tiny_tokenizer("bert").get_vocab()
-    return sorted(ids, key=lambda token: ids[token])
-
-
-FIRST = len(tiny_words())
+IDS = tiny_tokenizer("bert").get_vocab()
+FIRST = len(IDS)
 
 
 def written_vocabulary(folder: Path, change: Callable[[list[str]], Sequence[str]] = list, **files: object) -> Any:
     """Save and load a tokenizer in the old format: vocab.txt, settings, and the other given files."""
     folder.mkdir(exist_ok=True)
-    (folder / "vocab.txt").write_bytes("".join(f"{word}\n" for word in change(tiny_words())).encode())
+    (folder / "vocab.txt").write_bytes("".join(f"{word}\n" for word in change(sorted(IDS, key=IDS.get))).encode())
     settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, **files.pop("tokenizer_config", {})}  # type: ignore[dict-item]
     for name, content in {"tokenizer_config": settings, **files}.items():
         (folder / f"{name}.json").write_text(json.dumps(content))
@@ -90,8 +103,7 @@ def written_vocabulary(folder: Path, change: Callable[[list[str]], Sequence[str]
 
 
 def settings(folder: Path, **changes: Any) -> None:
-    path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.is_file() else {}), **changes}))
+    change_json(folder / "tokenizer_config.json", **changes)
 
 
 def content_of(folder: Path) -> dict[str, Any]:
@@ -99,7 +111,7 @@ def content_of(folder: Path) -> dict[str, Any]:
 
 
 def part(folder: Path, **changes: Any) -> None:
-    (folder / "tokenizer.json").write_text(json.dumps({**content_of(folder), **changes}))
+    change_json(folder / "tokenizer.json", **changes)
 
 
 def marked(rows: int = 40) -> list[dict[str, Any]]:
@@ -115,15 +127,14 @@ def spare_pair(folder: Path) -> tuple[Path, Path, Any, Any]:
 
 def test_tokens_in_spare_rows_have_the_models_own_accuracy(tmp_path: Path) -> None:
     base, tuned, model, tokenizer = spare_pair(tmp_path)
-    assert own_accuracy(model, tokenizer, marked()) == 1.0
-    assert own_accuracy(model, tiny_tokenizer("bert"), marked()) < 0.7
+    assert own_accuracy(model, tiny_tokenizer("bert"), marked()) < 0.7 < own_accuracy(model, tokenizer, marked()) == 1.0
     accuracy, result = evaluated(base, tuned, task_file(tmp_path / "t", marked(), marked()))
-    assert accuracy == 1.0
     check = preflight(base, tuned)
-    assert check.tokenizer_folder == tuned and check.added_rows == (FIRST, FIRST + 1)
+    assert (accuracy, check.tokenizer_folder, check.added_rows, check.tokenizers.result) == (
+        1.0, tuned, (FIRST, FIRST + 1), Comparison.SAME,
+    )  # fmt: skip
     (said,) = [note for note in result.notes if "added tokens ('covid19' and 'lockdown2')" in note]
     assert said in check.notes and "2 rows that the base has spare" in said and "also in 'pretrained'" in said
-    assert check.tokenizers is not None and check.tokenizers.result is Comparison.SAME
 
 
 FLAGS = {"lstrip": False, "normalized": True, "rstrip": False, "single_word": False, "special": False}
@@ -146,15 +157,11 @@ def test_added_tokens_are_seen_in_every_file_that_names_them(tmp_path: Path, pla
     tokenizer: Any = NAMED_IN[place](tmp_path / "tuned")
     assert vocabulary(tmp_path / "tuned") == tokenizer.get_vocab()
     model = bert(FIRST + (0 if is_resized else SPARE))
-    base = saved(tmp_path / "base", model)
-    if is_resized:
-        model.resize_token_embeddings(len(tokenizer))
-    fit(model, tokenizer, marked(), steps=30)
-    tuned = saved(tmp_path / "tuned", model)
-    assert own_accuracy(model, tokenizer, marked()) == 1.0
+    base, tuned, _ = fitted_pair(tmp_path, marked(), tokenizer, model, stores=False, resizes=is_resized, steps=30)
     rehearse(preflight(base, tuned))
     accuracy, result = evaluated(base, tuned, task_file(tmp_path / "t", marked(), marked()))
-    assert accuracy == 1.0 and any("Fine-tuning added tokens" in note for note in result.notes)
+    assert accuracy == own_accuracy(model, tokenizer, marked()) == 1.0
+    assert any("Fine-tuning added tokens" in note for note in result.notes)
 
 
 UNUSED = ("[unused0]", "[unused1]")
@@ -177,10 +184,11 @@ def test_unused_tokens_that_became_words(tmp_path: Path) -> None:
 def test_words_that_became_others_are_another_tokenizer(tmp_path: Path) -> None:
     base, tuned = renamed_pair(tmp_path, {"film": MARKS[0], "story": MARKS[1]}, 5)
     check = preflight(base, tuned)
-    assert check.fits and check.tokenizer_folder == base and check.added_rows == ()
     (said,) = [note for note in check.notes if "two tokenizers differ" in note]
-    assert "2 tokens that only the base's has, 2 tokens that only the fine-tuned model's has" in said
-    assert "fine-tuned scores here are not that model's own" in said
+    lacks = [words for words in (
+        "2 tokens that only the base's has, 2 tokens that only the fine-tuned model's has",
+        "fine-tuned scores here are not that model's own") if words not in said]  # fmt: skip
+    assert (check.fits, check.tokenizer_folder, check.added_rows, lacks) == (True, base, (), [])
 
 
 def test_tokens_without_a_row_are_not_used_and_said(tmp_path: Path) -> None:
@@ -188,8 +196,8 @@ def test_tokens_without_a_row_are_not_used_and_said(tmp_path: Path) -> None:
     tokenizer.add_special_tokens({"additional_special_tokens": ["<pad2>"]})
     base, tuned, _ = fitted_pair(tmp_path, marked(), tokenizer, steps=5)
     check, _ = rehearse(preflight(base, tuned))
-    assert check.tokenizer_folder == base
-    assert any("has 1 token more ('<pad2>'), and the models have no rows" in note for note in check.notes)
+    said = any("has 1 token more ('<pad2>'), and the models have no rows" in note for note in check.notes)
+    assert said and check.tokenizer_folder == base
 
 
 def moved_pair(
@@ -231,19 +239,20 @@ def test_a_graft_brings_the_spare_rows(tmp_path: Path, family: str, readout: str
     pair = load_pair(base, tuned, readout=readout)
     ids = pair.tokenizer("a [added] film", return_tensors="pt")
     assert pair.added_rows == (number,) and number in ids["input_ids"]
-    stored = load_model(tuned, readout).model
     with pair.at("finetuned"):
-        assert torch.equal(own_logits(pair.model, ids)[..., :number], own_logits(stored, ids)[..., :number])
+        assert torch.equal(*(own_logits(model, ids)[..., :number] for model in (
+            pair.model, load_model(tuned, readout).model)))  # fmt: skip
     region = Region.from_flat(np.arange(0, pair.d, 7), pair.table.shapes)
     with pair.at("grafted", region):
         wanted = own_logits(pair.model, ids)
     pair.graft(region).save(tmp_path / "graft.safetensors")
     graft = Graft.load(tmp_path / "graft.safetensors")
-    assert graft.header["vocabulary"]["numbers"] == [number]
     result = applied(base, graft)
-    assert torch.equal(own_logits(result.model, ids), wanted)
-    assert result.tokenizer("a [added] film")["input_ids"] == ids["input_ids"][0].tolist()
     save_applied(result, tmp_path / "out")
+    assert torch.equal(own_logits(result.model, ids), wanted)
+    assert (graft.header["vocabulary"]["numbers"], result.tokenizer("a [added] film")["input_ids"]) == (
+        [number], ids["input_ids"][0].tolist(),
+    )  # fmt: skip
     again = load_pair(base, tmp_path / "out", readout=readout, is_graft=True)
     with again.at("finetuned"):
         assert torch.equal(own_logits(again.model, ids), wanted)
@@ -259,10 +268,9 @@ def test_the_mergekit_folder_has_the_spare_rows_in_both(tmp_path: Path) -> None:
     write_mergekit(tmp_path / "merge", opened_base(base, graft), graft)
     for name in ("base", "graft"):
         state = load_model(tmp_path / "merge" / name, "causal").model.state_dict()
-        torch.testing.assert_close(
-            {key: state[key][number] for key in graft.rows}, {key: rows[0] for key, rows in graft.rows.items()},
-            rtol=0, atol=0,
-        )  # fmt: skip
+        assert not differing(
+            {key: state[key][number] for key in graft.rows}, {key: r[0] for key, r in graft.rows.items()}
+        )
 
 
 def test_a_run_on_spare_rows_is_its_exported_graft(tmp_path: Path) -> None:
@@ -276,14 +284,14 @@ def test_a_run_on_spare_rows_is_its_exported_graft(tmp_path: Path) -> None:
 
 def test_spare_rows_are_refused_in_lean_mode_and_beside_rows_that_are_missing(tmp_path: Path) -> None:
     base, tuned, _ = moved_pair(tmp_path / "lean", "llama", "causal")
-    with pytest.raises(BadInput, match="added tokens in vocabulary rows that the base has spare"):
-        load_lean(base, tuned, readout="causal")
+    refuses(
+        BadInput, "added tokens in vocabulary rows that the base has spare", load_lean, base, tuned, readout="causal"
+    )
     base, tuned, _ = moved_pair(tmp_path / "more", "gpt2", "causal", rows_after=1)
     tokenizer = load_tokenizer(tuned)
     tokenizer.add_tokens(["[more]"])
     tokenizer.save_pretrained(tuned)
-    with pytest.raises(PairMismatch):
-        preflight(base, tuned, readout="causal").raise_first()
+    refuses(PairMismatch, None, preflight(base, tuned, readout="causal").raise_first)
 
 
 def test_a_difference_takes_the_tokenizer_with_it(tmp_path: Path) -> None:
@@ -322,8 +330,7 @@ def cased(words: list[str]) -> list[str]:
 wordpiece = partial(written_vocabulary, change=cased)
 
 
-def plain(folder: Path) -> None:
-    tiny_tokenizer("bert").save_pretrained(folder)
+plain, llama = (tiny_tokenizer(kind).save_pretrained for kind in ("bert", "llama"))
 
 
 def rebuilt(folder: Path) -> None:
@@ -332,13 +339,8 @@ def rebuilt(folder: Path) -> None:
 
 
 def byte_level(folder: Path) -> None:
-    merges = json.loads(tiny_tokenizer("gpt2").backend_tokenizer.to_str())["model"]["merges"]
-    vocab = tiny_tokenizer("gpt2").get_vocab()
-    GPT2Tokenizer(vocab=vocab, merges=[tuple(merge) for merge in merges]).save_pretrained(folder)
-
-
-def llama(folder: Path) -> None:
-    tiny_tokenizer("llama").save_pretrained(folder)
+    model = json.loads(tiny_tokenizer("gpt2").backend_tokenizer.to_str())["model"]
+    GPT2Tokenizer(vocab=model["vocab"], merges=[tuple(merge) for merge in model["merges"]]).save_pretrained(folder)
 
 
 def with_end(folder: Path) -> None:
@@ -353,17 +355,12 @@ def other_format(folder: Path) -> None:
     """Write the same words in vocab.txt, with two in swapped positions."""
     for file in folder.iterdir():
         file.unlink()
-    swap = {"film": "good", "good": "film"}
-    written_vocabulary(folder, lambda words: [swap.get(word, word) for word in words])
+    written_vocabulary(folder, lambda words: [{"film": "good", "good": "film"}.get(word, word) for word in words])
 
 
 def with_merges(folder: Path, change: Callable[[list[Any]], list[Any]]) -> None:
     model = content_of(folder)["model"]
     part(folder, model={**model, "merges": change(model["merges"])})
-
-
-def stripping(folder: Path) -> None:
-    part(folder, added_tokens=[{**token, "rstrip": True} for token in content_of(folder)["added_tokens"]])
 
 
 DIFFERENT: dict[str, tuple[Change, Change]] = {
@@ -377,7 +374,8 @@ DIFFERENT: dict[str, tuple[Change, Change]] = {
         "handle_chinese_chars": True, "strip_accents": False, "lowercase": True})),
     "another order in another format": (plain, other_format),
     "the merges": (byte_level, partial(with_merges, change=lambda merges: merges[::-1])),
-    "how a token is found": (llama, stripping),
+    "how a token is found": (llama, lambda folder: part(
+        folder, added_tokens=[{**token, "rstrip": True} for token in content_of(folder)["added_tokens"]])),
     "split_special_tokens": (wordpiece, partial(settings, split_special_tokens=True)),
 }  # fmt: skip
 
@@ -430,22 +428,22 @@ def test_what_is_the_same_is_not_said_to_differ(tmp_path: Path, what: str) -> No
     assert (loaded.result, loaded.differences, loaded.added) == (Comparison.SAME, (), {})
 
 
-def rows() -> list[dict[str, Any]]:
-    """Return rows whose class depends only on the case of a letter."""
-    return [{"text": f"{'X' if n % 2 else 'x'} the film was", "label": n % 2} for n in range(40)]
+CASED = [{"text": f"{'X' if n % 2 else 'x'} the film was", "label": n % 2} for n in range(40)]
+"""Rows whose class depends only on the case of a letter."""
 
 
 def test_scores_that_are_not_the_models_own_are_said_so_and_how_to_get_them(tmp_path: Path) -> None:
     """The base lowercases, and the fine-tuned model distinguishes capitals."""
     wordpiece(tmp_path / "base")
     tokenizer = written_vocabulary(tmp_path / "tuned", cased, tokenizer_config={"do_lower_case": False})
-    base, tuned, model = fitted_pair(tmp_path, rows(), tokenizer, bert(len(tokenizer)), stores=False, steps=40)
-    task = task_file(tmp_path / "t", rows(), rows())
+    base, tuned, model = fitted_pair(tmp_path, CASED, tokenizer, bert(len(tokenizer)), stores=False, steps=40)
+    task = task_file(tmp_path / "t", CASED, CASED)
     accuracy, result = evaluated(base, tuned, task)
-    assert own_accuracy(model, tokenizer, rows()) == 1.0 and accuracy < 0.7
+    assert accuracy < 0.7 < own_accuracy(model, tokenizer, CASED) == 1.0
     (said,) = [note for note in result.notes if "tokenizers differ" in note]
-    assert "fine-tuned scores here are not that model's own: it was trained with another tokenizer" in said
-    assert "put the fine-tuned model's tokenizer files into a copy of the base's folder" in said
+    wanted = ("fine-tuned scores here are not that model's own: it was trained with another tokenizer",
+              "put the fine-tuned model's tokenizer files into a copy of the base's folder")  # fmt: skip
+    assert [words for words in wanted if words not in said] == []
     assert any("are not that model's own" in note for note in preflight(base, tuned).notes)
     copy = shutil.copytree(base, tmp_path / "copy")
     for name in ("vocab.txt", "tokenizer_config.json"):
@@ -455,39 +453,43 @@ def test_scores_that_are_not_the_models_own_are_said_so_and_how_to_get_them(tmp_
 
 
 def test_an_unknown_comparison_is_said_and_settled_by_loading(tmp_path: Path) -> None:
-    base, tuned, _ = fitted_pair(tmp_path, rows(), steps=5)
+    base, tuned, _ = fitted_pair(tmp_path, CASED, steps=5)
     for folder in (base, tuned):
         (folder / "tokenizer.json").unlink()
         written_vocabulary(folder)
     saved_again(tuned)
     (tuned / "vocab.txt").unlink()
     check = preflight(base, tuned)
-    assert check.tokenizers is not None and check.tokenizers.result is Comparison.UNKNOWN
+    assert check.tokenizers.result is Comparison.UNKNOWN
     assert any("Loading them tells whether texts get the same tokens" in note for note in check.notes)
     assert "okenizers" not in "".join((*rehearse(check)[0].notes, *load_pair(base, tuned).notes))
 
 
-def rarely_other(folder: Path) -> None:
-    rare = {"type": "Replace", "pattern": {"String": "\u1234"}, "content": "film"}
-    part(folder, normalizer={"type": "Sequence", "normalizers": [content_of(folder)["normalizer"], rare]})
+RARE = {"type": "Replace", "pattern": {"String": "\u1234"}, "content": "film"}
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (rarely_other, "All trial texts get the same tokens. If another text does not"),
+        (
+            lambda folder: part(
+                folder, normalizer={"type": "Sequence", "normalizers": [content_of(folder)["normalizer"], RARE]}
+            ),
+            "All trial texts get the same tokens. If another text does not",
+        ),
         (partial(part, normalizer={"type": "None such"}), "cannot be used"),
         (drop_tokenizer, "The fine-tuned model's folder has no tokenizer: the base's is used."),
     ],
     ids=["parts that differ where no text shows it", "one that cannot be loaded", "none"],
 )
 def test_what_loading_cannot_compare_stays_unknown_and_is_said(tmp_path: Path, change: Change, said: str) -> None:
-    base, tuned, _ = fitted_pair(tmp_path, rows(), steps=5)
+    base, tuned, _ = fitted_pair(tmp_path, CASED, steps=5)
     change(tuned)
     check, _ = rehearse(preflight(base, tuned))
-    assert check.tokenizers is not None and check.tokenizers.result is Comparison.UNKNOWN
-    assert any(said in note for note in check.notes) and check.tokenizer_folder == base
-    assert has_tokenizer(tuned) is (change is not drop_tokenizer)
+    assert any(said in note for note in check.notes)
+    assert (check.tokenizers.result, check.tokenizer_folder, has_tokenizer(tuned)) == (
+        Comparison.UNKNOWN, base, change is not drop_tokenizer,
+    )  # fmt: skip
 
 
 def cut_on_the_left(folder: Path) -> None:
@@ -519,7 +521,7 @@ SIDES = "shorten long texts differently (truncation_side: right and left)"
 def test_the_side_and_the_length_to_which_long_texts_are_cut_are_said(
     tmp_path: Path, of_base: Change, of_tuned: Change, said: str
 ) -> None:
-    base, tuned, _ = fitted_pair(tmp_path, rows(), steps=5)
+    base, tuned, _ = fitted_pair(tmp_path, CASED, steps=5)
     of_base(base)
     of_tuned(tuned)
     for check in (preflight(base, tuned), rehearse(preflight(base, tuned))[0]):
@@ -541,8 +543,8 @@ SEPARATORS = ("\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"
 def test_a_separator_is_part_of_its_token(tmp_path: Path, separator: str, written: str) -> None:
     tokenizer = written_vocabulary(tmp_path, lambda words: [*words, written.format(separator), "last"])
     read = vocabulary(tmp_path)
-    assert read is not None and read["last"] == FIRST + 1 == tokenizer.convert_tokens_to_ids("last")
-    assert len(read) == len(tokenizer) == FIRST + 2
+    ours, theirs = (read["last"], len(read)), (tokenizer.convert_tokens_to_ids("last"), len(tokenizer))
+    assert ours == theirs == (FIRST + 1, FIRST + 2)
 
 
 @pytest.mark.parametrize("end", ["", "\r"], ids=ascii)
@@ -558,8 +560,7 @@ def test_a_pair_whose_vocabulary_has_all_separators_fits(tmp_path: Path) -> None
         tokenizer = written_vocabulary(tmp_path / name, lambda words: [*words, *(f"a{one}b" for one in SEPARATORS)])
     model = bert(FIRST + len(SEPARATORS))
     check = preflight(*fitted_pair(tmp_path, tiny_rows(16), tokenizer, model, stores=False, steps=3)[:2])
-    assert check.fits, check.problems
-    assert check.tokenizers is not None and check.tokenizers.result is Comparison.SAME
+    assert (check.problems, check.fits, check.tokenizers.result) == ([], True, Comparison.SAME)
 
 
 def test_a_vocabulary_that_is_no_text_is_refused(tmp_path: Path) -> None:
@@ -588,28 +589,27 @@ def marked_tokenizer() -> Any:
 
 
 def test_a_model_trained_with_markers_has_its_own_accuracy(tmp_path: Path) -> None:
-    tok, model = marked_tokenizer(), bert()
+    tok = marked_tokenizer()
     rows = [{"text": f"{'[A]' if n % 2 else '[B]'} the film was", "label": n % 2} for n in range(40)]
-    base = saved(tmp_path / "base", model, tiny_tokenizer("bert"))
-    model.resize_token_embeddings(len(tok))
-    fit(model, tok, rows, steps=30)
-    tuned = saved(tmp_path / "tuned", model, tok)
-    assert own_accuracy(model, tok, rows) == 1.0
-    assert evaluated(base, tuned, task_file(tmp_path / "marked", rows, rows))[0] == 1.0
+    base, tuned, model = fitted_pair(tmp_path, rows, tok, resizes=True, steps=30)
+    accuracy, _ = evaluated(base, tuned, task_file(tmp_path / "marked", rows, rows))
+    assert accuracy == own_accuracy(model, tok, rows) == 1.0
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "opt", "gpt_neox"])
-def test_a_causal_prompt_keeps_an_end_token_that_its_text_has(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "texts", "end"),
+    [
+        *((kind, ("a{} film", "the plot {}", "{0}{0}"), None) for kind in ("gpt2", "llama", "opt", "gpt_neox")),
+        # [CLS] text [SEP], and <s> text </s>
+        *((kind, ("the film", "the plot {}"), -1) for kind in ("bert", "roberta")),
+    ],
+)
+def test_a_causal_prompt_keeps_an_end_that_its_text_has_and_loses_once_what_its_tokenizer_puts_behind_it(
+    kind: str, texts: tuple[str, ...], end: int | None
+) -> None:
     tok = tiny_tokenizer(kind)
-    texts = [f"a{tok.eos_token} film", f"the plot {tok.eos_token}", tok.eos_token * 2]
-    assert of_all(read(tok, "causal", *texts, causal="{text}")) == tok(texts)["input_ids"]
-
-
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_a_causal_prompt_loses_the_end_that_its_tokenizer_puts_behind_it_once(kind: str) -> None:
-    tok = tiny_tokenizer(kind)  # the format of RoBERTa is <s> text </s>
-    texts = ["the film", f"the plot {tok.sep_token}"]
-    assert of_all(read(tok, "causal", *texts, causal="{text}")) == [ids[:-1] for ids in tok(texts)["input_ids"]]
+    texts = [text.format(tok.sep_token if end else tok.eos_token) for text in texts]
+    assert of_all(read(tok, "causal", *texts, causal="{text}")) == [ids[:end] for ids in tok(texts)["input_ids"]]
 
 
 def normalized() -> PreTrainedTokenizerFast:
@@ -638,8 +638,8 @@ def test_a_text_cannot_place_a_mask_in_a_prompt(what: str) -> None:
     kind, text = MASKS[what]
     tok = normalized() if kind is None else tokenizer(kind)
     encoded = read(tok, "prompt", "a film", text, "it was")
-    for ids, place in zip(encoded.input_ids, encoded.positions, strict=True):
-        assert np.flatnonzero(ids == tok.mask_token_id).tolist() == [place]
+    masks = [np.flatnonzero(ids == tok.mask_token_id).tolist() for ids in encoded.input_ids]
+    assert masks == [[place] for place in encoded.positions]
     assert len(encoded.notes) == 1 and encoded.notes[0].startswith("1 of 3 texts contains the mask token")
     assert tok.convert_ids_to_tokens(encoded.label_ids.tolist())[1].endswith("great")
     (head,) = of_all(read(tok, "head", text))
@@ -684,8 +684,7 @@ def stored(folder: Path, call: str, kind: str = "bert") -> Path:
     tok = tiny_tokenizer(kind)
     tok(["the film was a story"], **CALLS[call])
     tok.save_pretrained(folder)
-    content = json.loads((folder / "tokenizer.json").read_text())
-    assert content["padding"] or content["truncation"], "nothing is stored, so this tests nothing"
+    assert content_of(folder)["padding"] or content_of(folder)["truncation"], "nothing is stored: this tests nothing"
     return folder
 
 
@@ -694,11 +693,10 @@ def stored(folder: Path, call: str, kind: str = "bert") -> Path:
 def test_label_words_and_answers_have_their_own_tokens(tmp_path: Path, kind: str, call: str) -> None:
     words = made(masked="{text} It was <mask>.", label_words={"masked": LABEL_WORDS[:2]})
     tiny_tokenizer(kind).save_pretrained(tmp_path / "plain")
-    folders, answer = (
-        (stored(tmp_path / "stored", call, kind), tmp_path / "plain"),
-        ["the film was a story with a plot"],
-    )
-    assert [(words_problem(words, "prompt", one), most_tokens(answer, one)) for one in folders] == [("", 9)] * 2
+    assert [
+        (words_problem(words, "prompt", folder), most_tokens(["the film was a story with a plot"], folder))
+        for folder in (stored(tmp_path / "stored", call, kind), tmp_path / "plain")
+    ] == [("", 9)] * 2
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -747,13 +745,13 @@ def test_a_text_has_its_own_scores_beside_any_others(family: str) -> None:
 def test_gradients_reach_every_group_of_texts() -> None:
     model, ids = family_model("t5"), [np.array(row) for row in tiny_tokenizer("roberta")(TEXTS)["input_ids"]]
     batch, weight = batch_of(ids), model.classification_head.out_proj.weight
-    loss = torch.nn.functional.cross_entropy(HeadReadout().logits(model, batch), batch.labels, reduction="sum")
-    (together,) = torch.autograd.grad(loss, weight)
-    alone = torch.zeros_like(weight)
-    for row, label in zip(ids, LABELS, strict=True):
-        logits = model(input_ids=torch.from_numpy(row)[None]).logits
-        alone += torch.autograd.grad(torch.nn.functional.cross_entropy(logits, torch.tensor([label])), weight)[0]
-    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-4)
+    loss = partial(torch.nn.functional.cross_entropy, reduction="sum")
+    (together,) = torch.autograd.grad(loss(HeadReadout().logits(model, batch), batch.labels), weight)
+    alone = (
+        torch.autograd.grad(loss(model(input_ids=torch.from_numpy(row)[None]).logits, torch.tensor([label])), weight)[0]
+        for row, label in zip(ids, LABELS, strict=True)
+    )
+    torch.testing.assert_close(together, sum(alone), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", ["xlnet", "t5"])
@@ -776,7 +774,7 @@ LONG = [{"text": " ".join(row["text"] for row in tiny_rows(40, seed=seed)), "lab
 
 def unlimited(*folders: Path) -> None:
     """Save the tokenizer again without a maximum length."""
-    tok = copy.deepcopy(tiny_tokenizer("roberta"))
+    tok = tiny_tokenizer("roberta")
     tok.model_max_length = 10**30
     for folder in folders:
         tok.save_pretrained(folder)
@@ -816,9 +814,9 @@ def test_the_limit_is_what_the_family_takes(tmp_path: Path, family: str) -> None
 @pytest.mark.parametrize("family", ["t5", "mt5", "funnel"])
 def test_distances_have_no_end(tmp_path: Path, family: str) -> None:
     """Old files of these families give a number of positions, which limits nothing."""
-    model, path = family_model(family), tmp_path / "config.json"
+    model = family_model(family)
     model.config.save_pretrained(tmp_path)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "n_positions": 40, "max_position_embeddings": 40}))
+    change_config(tmp_path, n_positions=40, max_position_embeddings=40)
     unlimited(tmp_path)
     assert load_tokenizer(tmp_path).model_max_length > 512 and scores_of(model, 100).isfinite().all()
 
@@ -846,23 +844,19 @@ def told_late(rows: int, words: int, seed: int = 0) -> list[dict]:
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """Return a folder with a pair of PLACES positions, fitted to label words anywhere, and the model."""
-    folder, tok = tmp_path_factory.mktemp("pair"), copy.deepcopy(tiny_tokenizer("bert"))
+    folder, tok = tmp_path_factory.mktemp("pair"), tiny_tokenizer("bert")
     tok.model_max_length = PLACES
     model = bert(max_position_embeddings=PLACES, num_hidden_layers=1)
-    saved(folder / "base", model, tok)
-    fit(model, tok, [*tiny_rows(100), *told_late(100, 150)], steps=40, rate=6e-3)
-    saved(folder / "finetuned", model, tok)
+    fitted_pair(folder, [*tiny_rows(100), *told_late(100, 150)], tok, model, steps=40, rate=6e-3)
     return folder, model
 
 
-def with_settings(fitted: tuple[Path, Any], folder: Path, **settings: Any) -> tuple[Path, Path, Any, Any]:
+def with_settings(fitted: tuple[Path, Any], folder: Path, **changes: Any) -> tuple[Path, Path, Any, Any]:
     """Return the base, fine-tuned model, loaded model and tokenizer of a copy with these extra tokenizer settings."""
-    shutil.copytree(fitted[0], folder / "pair")
-    for name in ("base", "finetuned"):
-        path = folder / "pair" / name / "tokenizer_config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
-    tok = AutoTokenizer.from_pretrained(folder / "pair" / "finetuned")
-    return folder / "pair" / "base", folder / "pair" / "finetuned", fitted[1], tok
+    base, tuned = (shutil.copytree(fitted[0] / name, folder / "pair" / name) for name in ("base", "tuned"))
+    for one in (base, tuned):
+        settings(one, **{"model_max_length": PLACES, **changes})
+    return base, tuned, fitted[1], AutoTokenizer.from_pretrained(tuned)
 
 
 @pytest.mark.nightly
@@ -894,7 +888,7 @@ def test_the_side_of_the_tokenizer_is_followed(fitted, tmp_path: Path) -> None:
     own = own_accuracy(model, tok, rows, 100)
     tok.truncation_side = "right"
     ours, _ = evaluated(base, tuned, task_file(tmp_path / "task", rows[:10], rows, max_length=100))
-    assert ours == own and own > own_accuracy(model, tok, rows, 100) + 0.2
+    assert ours == own > own_accuracy(model, tok, rows, 100) + 0.2
 
 
 WORDS = "the film wasn't unbelievably good, 1234 times: naïve plot!  it   was é"
@@ -909,8 +903,7 @@ def test_ids_for_a_head_are_those_of_transformers(monkeypatch, kind: str, is_pai
     rows = [(WORDS * n, WORDS[5:] * m)[: 1 + is_pair] for n, m in ((3, 1), (1, 3), (2, 2), (1, 1))]
     ours = read(tok, "head", *rows, pair=is_pair, limit=24)
     assert of_all(ours) == [tok(*row, truncation=True, max_length=24)["input_ids"] for row in rows]
-    what = "text pairs" if is_pair else "texts"
-    assert ours.notes == (f"4 of 4 {what} were shortened to 24 tokens (max_length).",)
+    assert ours.notes == (f"4 of 4 {'text pairs' if is_pair else 'texts'} were shortened to 24 tokens (max_length).",)
     read(tok, "head", *rows, pair=is_pair, limit=24)
     assert tok.backend_tokenizer.truncation is None  # a truncation setting would be saved with the model
 
@@ -921,21 +914,17 @@ def test_a_prompt_keeps_the_side_too(monkeypatch, kind: str, side: str, kept: st
     tok = tokenizer(kind)
     monkeypatch.setattr(tok, "truncation_side", side)
     encoded = read(tok, "prompt" if kind == "bytes" else "causal", "good " * 30 + "bad " * 30, "film", limit=20)
-    words = tok.decode(encoded.input_ids[0])
-    assert {word for word in ("good", "bad", "It was") if word in words} == {kept, "It was"}
+    said = tok.decode(encoded.input_ids[0])
+    assert {word for word in ("good", "bad", "It was") if word in said} == {kept, "It was"}
     assert encoded.notes == ("1 of 2 texts was shortened to 20 tokens (max_length).",)
 
 
-def test_built_in_tasks_keep_their_length() -> None:
-    assert [registry.task(name).limit("head") for name in ("sst2", "imdb", "mnli")] == [128, 128, 256]
-
-
 def test_the_length_of_the_fine_tuning_is_used_where_the_folder_says_it(fitted, tmp_path: Path) -> None:
-    base, tuned, _, _ = with_settings(fitted, tmp_path)
-    rows, path = told_late(10, 150), tuned / "config.json"
+    base, tuned, *_ = with_settings(fitted, tmp_path)
+    rows = told_late(10, 150)
     task = read_task(task_file(tmp_path / "task", rows, rows))
     assert load_pair(base, tuned, task=task, device="cpu").limit(task) == PLACES
-    path.write_text(json.dumps({**json.loads(path.read_text()), "skillviz_max_length": 40}))
+    change_config(tuned, skillviz_max_length=40)
     pair = load_pair(base, tuned, task=task, device="cpu")
     assert pair.limit(task) == 40 and pair.limit(task.model_copy(update={"max_length": 60})) == 60
     assert encoding_notes({"test": pair.encode(task, frame(rows[0]["text"]))}) == (
@@ -984,36 +973,40 @@ def attributed(**values: list[float]) -> pd.DataFrame:
     return shown.token_rows({"tokens": TOKENS, "special": special, "word": PLACES_OF_WORDS, "states": states})
 
 
-@pytest.mark.parametrize(
-    ("values", "named"),
-    [
-        ([0, -3.0, 0.1, 0.1, 1.0, 0.2, 0.2, 0, 0], "“good” in the fine-tuned model (+1.00 nats)"),
-        ([0, 0.1, 0.1, 0.1, 0.3, 2.0, 0.2, 0, 0], "“good” in the fine-tuned model (+0.30 nats)"),
-        ([0, 0.1, 0.4, 0.5, 0.6, 0.0, 0.0, 0, 0], "“unspeakably” in the fine-tuned model (+0.90 nats)"),
-        ([0, 0.5, 2.0, -1.9, 0.1, 0.0, 0.0, 0, 0], "“dull” in the fine-tuned model (+0.50 nats)"),
-        ([0, -0.5, -2.0, -1, -0.1, 3.0, 0.0, 0, 0], ""),
-    ],
-    ids=["against", "the template", "a whole word", "a word's sum", "none"],
-)
-def test_the_word_that_is_named(values: list[float], named: str) -> None:
-    said = shown.tokens_words(attributed(finetuned=values), "positive")
-    none = "No word speaks for **positive** in the fine-tuned model."
-    assert said == (f"What counts most for **positive**: {named}." if named else none)
+AGAINST = [0, -1, 0, 0, -0.2, 0.4, 0, 0, 0]
+PARTS = pd.DataFrame([("grafted", "MLP out", 0, -4.0), ("grafted", "attention output", 1, 0.2)],
+                     columns=["state", "part", "layer", "value"])  # fmt: skip
+test_what_speaks_for_a_class_is_named = by_hand(
+    *((f"the word: {kind}", f"What counts most for **positive**: {named}.",
+       lambda values=values: shown.tokens_words(attributed(finetuned=values), "positive"))
+      for kind, values, named in (
+        ("against", [0, -3.0, 0.1, 0.1, 1.0, 0.2, 0.2, 0, 0], "“good” in the fine-tuned model (+1.00 nats)"),
+        ("the template", [0, 0.1, 0.1, 0.1, 0.3, 2.0, 0.2, 0, 0], "“good” in the fine-tuned model (+0.30 nats)"),
+        ("a whole word", [0, 0.1, 0.4, 0.5, 0.6, 0.0, 0.0, 0, 0], "“unspeakably” in the fine-tuned model (+0.90 nats)"),
+        ("a word's sum", [0, 0.5, 2.0, -1.9, 0.1, 0.0, 0.0, 0, 0], "“dull” in the fine-tuned model (+0.50 nats)"))),
+    *((f"no word in {where}", f"No word speaks for **positive** in {where}.",
+       lambda values=values: shown.tokens_words(attributed(**values), "positive"))
+      for where, values in (
+        ("the fine-tuned model", {"finetuned": [0, -0.5, -2.0, -1, -0.1, 3.0, 0.0, 0, 0]}),
+        ("any of the models", {"pretrained": AGAINST, "finetuned": AGAINST}))),
+    ("a layer", True, lambda: "layer 1's attention output in the grafted model (+0.20 nats)"
+     in shown.parts_words(PARTS, "positive")),
+    ("no layer", "No layer speaks for **positive** in the grafted model.",
+     shown.parts_words, PARTS.iloc[:1], "positive"),
+)  # fmt: skip
 
 
 def test_every_model_is_named_even_where_no_word_speaks_for_the_class() -> None:
-    for_it, against = [0, 0, 0, 0, 0.7, 0, 0, 0, 0], [0, -1, 0, 0, -0.2, 0.4, 0, 0, 0]
-    said = shown.tokens_words(attributed(pretrained=against, finetuned=for_it), "positive")
-    assert "no word in the pre-trained model; “good” in the fine-tuned model (+0.70 nats)" in said
-    said = shown.tokens_words(attributed(pretrained=against, finetuned=against), "positive")
-    assert said == "No word speaks for **positive** in any of the models."
+    values = {"pretrained": AGAINST, "finetuned": [0, 0, 0, 0, 0.7, 0, 0, 0, 0]}
+    assert "no word in the pre-trained model; “good” in the fine-tuned model (+0.70 nats)" in shown.tokens_words(
+        attributed(**values), "positive"
+    )
 
 
-def test_a_layer_that_speaks_against_the_class_is_not_named() -> None:
-    parts = pd.DataFrame([("grafted", "MLP out", 0, -4.0), ("grafted", "attention output", 1, 0.2)],
-                         columns=["state", "part", "layer", "value"])  # fmt: skip
-    assert "layer 1's attention output in the grafted model (+0.20 nats)" in shown.parts_words(parts, "positive")
-    assert shown.parts_words(parts.iloc[:1], "positive") == "No layer speaks for **positive** in the grafted model."
+test_built_in_tasks_keep_their_length = by_hand(
+    *((name, length, lambda name=name: registry.task(name).limit("head"))
+      for name, length in (("sst2", 128), ("imdb", 128), ("mnli", 256))),
+)  # fmt: skip
 
 
 def attributed_words(folder: Path, family: str, readout: str, given: Any) -> list[str]:

@@ -122,8 +122,7 @@ class SlurmCluster:
                 around = process.environ()
                 if around.get("SLURMD_NODENAME") == name and around.get("SLURM_CONF") == os.environ["SLURM_CONF"]:
                     found.append(process)
-        parents = [parent for process in found for parent in process.parents() if parent.name() == "slurmstepd"]
-        return [*parents, *found]
+        return [*[parent for process in found for parent in process.parents() if parent.name() == "slurmstepd"], *found]
 
     def _note(self, name: str, file: Path) -> None:
         until(lambda: file.is_file() and file.read_text().strip().isdigit(), 20)

@@ -20,14 +20,12 @@ from skillviz.runs.process import Progress, Suspended, gently, silent
 from skillviz.runs.record_failure import record_failure
 from skillviz.runs.slurm_queue import ahead, jobs_ahead, read, state_of
 from skillviz.studies import array
-from skillviz.studies.plan import study_plan
 from skillviz.studies.status import Snapshot
 from tests.cli.calls import call
-from tests.core.by_hand import by_hand
-from tests.refused import refuses
+from tests.core.by_hand import by_hand, refuses
 from tests.runs.tiny_world import Store, spec_of
 from tests.studies.conftest import tiny
-from tests.studies.tiny_study import few
+from tests.studies.tiny_study import few, study_plan
 
 SQUEUE = """
 12_0|RUNNING|None|gpu|100
@@ -64,10 +62,12 @@ def squeue(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
 
 def test_settings_are_read_as_typed(path: Path) -> None:
     path.write_text("partition: gpu\ngpus: 2\ntime: 2:00:00\nmemory: 32G\nextra: {account: no, exclusive: true}\n")
-    assert settings() == ClusterSettings(
-        partition="gpu", gpus=2, time="2:00:00", memory="32G", extra={"account": "no", "exclusive": "true"}
-    )
-    assert slurm.is_set_up() and settings().notice == 90
+    assert (settings(), settings().notice) == (
+        ClusterSettings(
+            partition="gpu", gpus=2, time="2:00:00", memory="32G", extra={"account": "no", "exclusive": "true"}
+        ),
+        90,
+    ) and slurm.is_set_up()
 
 
 test_words_and_times_are_read_as_slurm_reads_them = by_hand(
@@ -121,15 +121,18 @@ def test_without_slurm_it_is_refused_before_anything_is_made(
     task = ("--base", spec.base, "--task", spec.task)
     words = {"finetune": task, "reproduce": ("table2",)}.get(command, (*task, "--finetuned", spec.finetuned))
     said = call(command, *words, "--runs-dir", store.root, "--cluster", "slurm")
-    sentence = "Slurm is not on this machine; leave out --cluster, or run this on a login node of your cluster."
-    assert said.code == 2 and said.err.strip().endswith(sentence), said
+    assert said.code == 2 and said.err.strip().endswith(
+        "Slurm is not on this machine; leave out --cluster, or run this on a login node of your cluster."
+    ), said
     assert not store.root.exists()
 
 
 def test_a_waiting_job_counts_those_before_it_in_its_partition() -> None:
     waiting = {name: row for name, row in read(SQUEUE).items() if row.state == slurm_queue.PENDING}
-    assert [jobs_ahead(job, waiting) for job in ("14", "12_1", "13", "16", "12_0")] == [0, 1, 2, 0, None]
-    assert "slurm_load_jobs error: Unable to contact slurm controller" not in read(SQUEUE) and len(read(SQUEUE)) == 7
+    assert ([jobs_ahead(job, waiting) for job in ("14", "12_1", "13", "16", "12_0")], len(read(SQUEUE))) == (
+        [0, 1, 2, 0, None],
+        7,
+    ) and "slurm_load_jobs error: Unable to contact slurm controller" not in read(SQUEUE)
 
 
 def test_the_state_of_a_job_is_slurm_s(squeue: dict[str, str | None]) -> None:
@@ -180,9 +183,12 @@ def test_a_job_on_the_cluster_takes_no_place_among_those_of_this_machine(
 ) -> None:
     squeue["squeue"] = "1|PENDING|Priority|gpu|7\n"
     job = jobs.start(spec_of(world), store, backend=SLURM_BACKEND)
-    assert (job.status, job.slot, job.position) == ("queued", "slurm gpu", 0)
-    assert [tuple(call.args[1]) for call in submitted.call_args_list] == [("work", str(job.path.resolve()))]
-    assert not (store.root / ".slots").exists() and kinds.backend_of(job) is SLURM_BACKEND
+    assert (
+        (job.status, job.slot, job.position, [tuple(call.args[1]) for call in submitted.call_args_list])
+        == ("queued", "slurm gpu", 0, [("work", str(job.path.resolve()))])
+        and not (store.root / ".slots").exists()
+        and kinds.backend_of(job) is SLURM_BACKEND
+    )
     squeue["squeue"] = "1|CANCELLED|None|gpu|7\n"
 
 
@@ -233,14 +239,18 @@ def test_a_job_of_the_cluster_that_is_interrupted_waits_again(
 
     for number, is_up in ((signal.SIGUSR2, True), (signal.SIGTERM, False)):
         stopped = interrupted(number)
-        assert isinstance(stopped, Suspended) and stopped.time_is_up == is_up
-        assert (RunFolder(folder.path).record.status, jobs_of(folder.work)) == ("queued", ["13"])
+        assert isinstance(stopped, Suspended) and (
+            stopped.time_is_up,
+            RunFolder(folder.path).record.status,
+            jobs_of(folder.work),
+        ) == (is_up, "queued", ["13"])
     with monkeypatch.context() as patched:
         patched.delenv(slurm_queue.BATCH)
         assert jobs.status(store, folder.id).status == "queued" and is_alive(folder.work)
     (folder.work / "cancel").touch()
-    assert not isinstance(interrupted(signal.SIGTERM), Suspended)
-    assert jobs.status(store, folder.id).status == "cancelled"
+    assert (
+        not isinstance(interrupted(signal.SIGTERM), Suspended) and jobs.status(store, folder.id).status == "cancelled"
+    )
 
 
 def test_a_process_of_an_earlier_attempt_on_a_lost_node_is_gone(

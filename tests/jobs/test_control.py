@@ -52,11 +52,15 @@ def test_a_job_is_queued_with_the_size_it_will_have(store: Store, world: Path, p
         jobs.start(spec_of(world), store, device=device, backend=paper) for device in (None, "cuda:1", None)
     ]
     assert one.run_id.startswith("tiny-base-movement-222-s0-")
-    assert [(j.slot, j.position) for j in made] == [("cpu", 0), ("cuda-1", 0), ("cpu", 1)]
-    assert started(paper) == [(j.run_id, Path.cwd()) for j in made]
-    assert {j.run_id for j in jobs.list(store)} == {j.run_id for j in made}
-    assert jobs.status(store, one.run_id[:-2]).spec == spec_of(world)
-    assert jobs.progress(store, one.run_id).phase == "queued"
+    assert ([(j.slot, j.position) for j in made], started(paper), {j.run_id for j in jobs.list(store)}) == (
+        [("cpu", 0), ("cuda-1", 0), ("cpu", 1)],
+        [(j.run_id, Path.cwd()) for j in made],
+        {j.run_id for j in made},
+    )
+    assert (jobs.status(store, one.run_id[:-2]).spec, jobs.progress(store, one.run_id).phase) == (
+        spec_of(world),
+        "queued",
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,8 +86,9 @@ def test_what_cannot_be_used_is_said_before_there_is_a_folder(
     if changes.get("task") == PLACE:
         tiny_pair(tmp_path, "opt", "causal")
         world = tmp_path
-    with pytest.raises(error, match=words):
-        jobs.start(spec_of(world, **{"task": str(world / "task.yaml"), **changes}), store, backend=paper)
+    refuses(
+        error, words, jobs.start, spec_of(world, **{"task": str(world / "task.yaml"), **changes}), store, backend=paper
+    )
     assert started(paper) == [] and not store.root.exists()
 
 
@@ -131,8 +136,9 @@ def test_resumed_from_the_folder_it_was_started_in(
     (job.path / "curve.parquet").write_text("half")
     monkeypatch.chdir(tmp_path)
     again = jobs.resume(store, job.run_id, backend=paper)
-    assert (again.status, again.error, again.position) == ("queued", None, 0)
-    assert started(paper) == [(job.run_id, begun_in)] * 2 and not (job.path / "curve.parquet").exists()
+    assert (again.status, again.error, again.position, started(paper)) == (
+        "queued", None, 0, [(job.run_id, begun_in)] * 2,
+    ) and not (job.path / "curve.parquet").exists()  # fmt: skip
 
 
 def test_a_queued_job_whose_process_died_or_never_came_has_failed(store: Store, paper: Mock, job: jobs.Job) -> None:
@@ -148,8 +154,10 @@ def test_a_queued_job_whose_process_died_or_never_came_has_failed(store: Store, 
     assert state() == ("failed", "killed", False)
     (job.path / "work" / "process.json").write_text('{"pid": 1, "host": "elsewhere"}')
     assert state() == ("unknown", "unknown", False)
-    with pytest.raises(StoreError, match="is unknown: only a queued or running job can be cancelled"):
-        jobs.cancel(store, job.run_id, backend=paper)
+    refuses(
+        StoreError, "is unknown: only a queued or running job can be cancelled", jobs.cancel, store, job.run_id,
+        backend=paper,
+    )  # fmt: skip
     assert jobs.resume(store, job.run_id, backend=paper).status == "queued"
 
 
@@ -179,11 +187,14 @@ def test_progress_is_the_latest_that_was_told(store: Store, running: jobs.Job) -
         told(running, *events)
         return jobs.progress(store, running.run_id)
 
-    assert after() == jobs.JobProgress("check")
-    assert after({"time": 1.0, "phase": "load", "left": None}) == jobs.JobProgress("load")
+    assert (after(), after({"time": 1.0, "phase": "load", "left": None})) == (
+        jobs.JobProgress("check"),
+        jobs.JobProgress("load"),
+    )
     far = after({"time": 2.0, "phase": "search", "left": None}, step(4), step(3, search=2, loss=None))
-    assert (far.phase, far.step, far.total, far.loss, far.added, far.share) == ("search", 13, 20, None, 2, 0.65)
-    assert 55 < far.seconds_left <= 60
+    assert (far.phase, far.step, far.total, far.loss, far.added, far.share) == (
+        "search", 13, 20, None, 2, 0.65,
+    ) and 55 < far.seconds_left <= 60  # fmt: skip
     far = after({"time": time.time() - 5, "phase": "evaluate", "left": 2.0})
     assert (far.phase, far.step, far.seconds_left) == ("evaluate", 13, 0.0), "late: longer than was measured"
     far = after({"time": time.time(), "phase": "evaluate", "step": 30, "total": 40, "left": 2.0})
@@ -197,17 +208,21 @@ def test_events_are_followed_by_whole_lines(store: Store, running: jobs.Job) -> 
     found, place = jobs.events(store, running.run_id)
     assert [e["step"] for e in found] == [1]
     told(running, '"whole"}\n', step(2), "no json\n")
-    assert [list(e)[0] for e in jobs.events(store, running.run_id, place)[0]] == ["half", "time"]
-    assert jobs.events(store, running.run_id, 10**9)[0] == []
+    assert (
+        [list(e)[0] for e in jobs.events(store, running.run_id, place)[0]],
+        jobs.events(store, running.run_id, 10**9)[0],
+    ) == (["half", "time"], [])
 
 
 def test_long_events_come_in_pieces(store: Store, running: jobs.Job, monkeypatch: pytest.MonkeyPatch) -> None:
     told(running, *(step(n) for n in range(1, 100)), '{"half": ')
     monkeypatch.setattr(jobs.watch, "PIECE", 1000)
     found = list(jobs.pieces(store, running.run_id))
-    assert [e["step"] for events, _ in found for e in events] == list(range(1, 100)) and len(found) > 9
-    assert found[-1][1] == jobs.events(store, running.run_id)[1]
-    assert list(jobs.pieces(store, running.run_id, found[-1][1])) == []
+    assert (
+        [e["step"] for events, _ in found for e in events],
+        found[-1][1],
+        list(jobs.pieces(store, running.run_id, found[-1][1])),
+    ) == (list(range(1, 100)), jobs.events(store, running.run_id)[1], []) and len(found) > 9
 
 
 def test_a_step_told_twice_counts_once(store: Store, running: jobs.Job) -> None:
@@ -246,8 +261,7 @@ def test_progress_reads_the_end_of_a_long_file_only(
     told(running, *(step(n, total=9000) for n in range(1, 3000)))
     lines = Mock(wraps=jobs.watch._lines)
     monkeypatch.setattr(jobs.watch, "_lines", lines)
-    assert jobs.progress(store, running.run_id).step == 2999
-    assert lines.call_args_list[0].args[1] > 300_000
+    assert jobs.progress(store, running.run_id).step == 2999 and lines.call_args_list[0].args[1] > 300_000
 
 
 def test_the_log_has_an_end(store: Store, running: jobs.Job) -> None:

@@ -19,8 +19,8 @@ from skillviz.errors import StoreError
 from skillviz.models import state_file
 from skillviz.runs.checkpoint import CHECKPOINT
 from tests.cli.calls import call
-from tests.jobs.conftest import STEPS, ended, long_spec, stepped, until
-from tests.runs.tiny_world import Run, Store, spec_of
+from tests.jobs.conftest import STEPS, Run, Store, ended, long_spec, spec_of, stepped, until
+from tests.refused import refuses
 
 
 def process_of(job: jobs.Job) -> psutil.Process:
@@ -31,8 +31,9 @@ def cancelled(store: Store, job: jobs.Job) -> jobs.Job:
     """Cancel a job, which is done within two and a half seconds."""
     begun = time.monotonic()
     cut = jobs.cancel(store, job.run_id)
-    assert time.monotonic() - begun < 2.5
-    assert (cut.status, cut.is_resumable, cut.error, store.list()) == ("cancelled", True, None, [])
+    assert time.monotonic() - begun < 2.5 and (cut.status, cut.is_resumable, cut.error, store.list()) == (
+        "cancelled", True, None, [],
+    )  # fmt: skip
     return cut
 
 
@@ -44,10 +45,15 @@ def resumes_like(whole: Run, store: Store, job: jobs.Job) -> None:
     run = store.open(job.run_id)
     columns = ["target", "step", "loss", "size", "added", "removed"]
     pd.testing.assert_frame_equal(whole.history()[columns], run.history()[columns])
-    assert np.array_equal(whole.ranking(), run.ranking()) and whole.region() == run.region()
-    assert (whole.record.notes, store.verify(run.id)) == (run.record.notes, [])
-    assert [p.name for p in (run.path / "work").iterdir()] == ["log.txt"] and "resuming after" in log
-    assert jobs.progress(store, run.id).phase == "finished"
+    assert np.array_equal(whole.ranking(), run.ranking()) and (
+        whole.region(),
+        whole.record.notes,
+        store.verify(run.id),
+    ) == (run.region(), run.record.notes, [])
+    assert ([p.name for p in (run.path / "work").iterdir()], jobs.progress(store, run.id).phase) == (
+        ["log.txt"],
+        "finished",
+    ) and "resuming after" in log
 
 
 @pytest.mark.slow
@@ -58,19 +64,23 @@ def test_a_job_is_watched_cancelled_and_resumed_as_if_never_cut(store: Store, wo
     until(stepped(store, job.run_id, 20))
     process, first = process_of(job), jobs.progress(store, job.run_id)
     assert os.getpgid(process.pid) == process.pid and process.pid != os.getpgid(0), "a group of its own"
-    assert (first.phase, first.total) == ("search", 2 * STEPS) and 0 < first.share < 1
-    assert None not in (first.loss, first.size, first.seconds_left)
+    assert (
+        (first.phase, first.total) == ("search", 2 * STEPS)
+        and 0 < first.share < 1
+        and None not in (first.loss, first.size, first.seconds_left)
+    )
     until(stepped(store, job.run_id, first.step + 20))
     _, place = jobs.events(store, job.run_id)
     assert until(lambda: jobs.events(store, job.run_id, place)[0])[0]["step"] > first.step
-    with pytest.raises(StoreError, match="only a failed, cancelled or stopped job"):
-        jobs.resume(store, job.run_id)
+    refuses(StoreError, "only a failed, cancelled or stopped job", jobs.resume, store, job.run_id)
 
     cancelled(store, job)
-    assert not process.is_running() and (job.path / "work" / CHECKPOINT).is_file()
-    assert not json.loads((job.path / "run.json").read_text())["files"]
-    with pytest.raises(StoreError, match="only a queued or running job"):
-        jobs.cancel(store, job.run_id)
+    assert (
+        not process.is_running()
+        and (job.path / "work" / CHECKPOINT).is_file()
+        and not json.loads((job.path / "run.json").read_text())["files"]
+    )
+    refuses(StoreError, "only a queued or running job", jobs.cancel, store, job.run_id)
     resumes_like(whole, store, job)
 
 
@@ -101,8 +111,12 @@ def test_two_jobs_on_a_device_queue_and_both_finish(store: Store, world: Path) -
         "print(job.run_id, flush=True)\n"
         "os.killpg(0, signal.SIGKILL)"
     )
-    words = [sys.executable, "-c", code, spec.model_dump_json(), str(store.root)]
-    parent = subprocess.run(words, capture_output=True, text=True, start_new_session=True)
+    parent = subprocess.run(
+        [sys.executable, "-c", code, spec.model_dump_json(), str(store.root)],
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+    )
     said = call(
         "localize", "--base", spec.base, "--finetuned", spec.finetuned, "--task", spec.task, "--size", "9",
         "--method", "movement", "--device", "cpu", "--runs-dir", store.root, "--detach",
@@ -113,14 +127,14 @@ def test_two_jobs_on_a_device_queue_and_both_finish(store: Store, world: Path) -
     waiting = jobs.status(store, second)
     assert (waiting.status, waiting.position, jobs.status(store, first).position) == ("queued", 1, 0)
     listed = call("jobs", "list", "--runs-dir", store.root, "--json")
-    assert sorted(job["run_id"] for job in listed.json["jobs"]) == sorted([first, second])
-    assert "1 before it" in listed.out
+    assert (
+        sorted(job["run_id"] for job in listed.json["jobs"]) == sorted([first, second]) and "1 before it" in listed.out
+    )
     one, two = ended(store, first), ended(store, second)
     assert (one.status, two.status) == ("finished", "finished"), jobs.log_tail(store, second)
     assert one.record.finished <= two.record.started, "one at a time"
     assert {run.id for run in store.list()} == {first, second}
-    tickets = store.root / ".slots" / "cpu"
-    assert until(lambda: not list(tickets.glob("[0-9]*"))), "a ticket is left after its job"
+    assert until(lambda: not list((store.root / ".slots" / "cpu").glob("[0-9]*"))), "a ticket is left after its job"
 
 
 @pytest.mark.slow
@@ -133,8 +147,7 @@ def test_a_waiting_job_is_cancelled(store: Store, world: Path) -> None:
     cancelled(store, waiting)
     assert jobs.status(store, first.run_id).is_open
     never_named = jobs.start(spec_of(world), store)  # cancelled before its process has read its arguments
-    for job in (never_named, first):
-        assert jobs.cancel(store, job.run_id).status == "cancelled"
+    assert [jobs.cancel(store, job.run_id).status for job in (never_named, first)] == ["cancelled"] * 2
     time.sleep(1)
     assert jobs.status(store, never_named.run_id).status == "cancelled" and store.list() == []
 
@@ -159,14 +172,16 @@ def test_a_failure_shows_its_class_and_what_to_do(store: Store, world: Path, tmp
     (own / "train.jsonl").write_text('{"text": "a", "label": 7}\n')
     job = jobs.start(spec_of(own), store)
     failed = ended(store, job.run_id)
-    assert (failed.status, failed.error.kind) == ("failed", "BadData") and failed.error.hint
-    assert "BadData" in jobs.log_tail(store, job.run_id)
+    assert (
+        (failed.status, failed.error.kind) == ("failed", "BadData")
+        and failed.error.hint
+        and "BadData" in jobs.log_tail(store, job.run_id)
+    )
     shutil.copy(world / "train.jsonl", own)
     assert call("jobs", "resume", job.run_id, "--runs-dir", store.root).out.strip() == job.run_id
     watched = call("jobs", "watch", job.run_id, "--runs-dir", store.root, "--json")
     assert watched.code == 0 and watched.json["status"] == "finished", watched.err
-    with pytest.raises(StoreError, match="finished"):
-        jobs.resume(store, job.run_id)
+    refuses(StoreError, "finished", jobs.resume, store, job.run_id)
 
 
 @pytest.mark.gpu
@@ -179,8 +194,12 @@ def test_a_job_on_a_gpu_is_cancelled_resumed_and_finished(store: Store, world: P
     done = ended(store, job.run_id)
     assert done.status == "finished", (done.error, jobs.log_tail(store, job.run_id))
     run = store.open(job.run_id)
-    assert (run.record.device or "").startswith("cuda (") and store.verify(run.id) == []
-    assert all(check.passed for check in run.record.checks) and "resuming after" in jobs.log_tail(store, run.id)
+    assert (
+        (run.record.device or "").startswith("cuda (")
+        and store.verify(run.id) == []
+        and all(check.passed for check in run.record.checks)
+        and "resuming after" in jobs.log_tail(store, run.id)
+    )
 
 
 @pytest.mark.gpu
@@ -195,6 +214,6 @@ def test_a_job_with_recorded_passes_finds_the_region_of_one_without(store: Store
 @pytest.mark.gpu
 def test_auto_is_queued_for_the_gpu_that_it_takes(store: Store, world: Path) -> None:
     job = jobs.start(long_spec(world, steps=5), store, device="auto")
-    assert job.slot == "cuda-0"
-    assert ended(store, job.run_id).status == "finished"
-    assert (store.open(job.run_id).record.device or "").startswith("cuda (")
+    assert (job.slot, ended(store, job.run_id).status) == ("cuda-0", "finished") and (
+        store.open(job.run_id).record.device or ""
+    ).startswith("cuda (")

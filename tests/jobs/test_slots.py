@@ -1,10 +1,11 @@
 """Tests of devices, and of the queue of a device: one job at a time, in order of arrival; dead jobs do not block it."""
 
 import os
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -98,8 +99,9 @@ def test_a_job_stays_in_the_queue_that_it_was_put_in(store: Store, monkeypatch: 
 
 def test_first_come_first_served(store: Store) -> None:
     one, two, three = (queued(store) for _ in range(3))
-    assert (line(store), places(one, two, three)) == (ids(one, two, three), [0, 1, 2])
-    assert (queue(store.root, "cuda-0"), position(store.root, "cpu", "other")) == ([], None)
+    assert (
+        line(store), places(one, two, three), queue(store.root, "cuda-0"), position(store.root, "cpu", "other"),
+    ) == (ids(one, two, three), [0, 1, 2], [], None)  # fmt: skip
     take_ticket(store.root, "cpu", one.id)
     assert line(store)[-1] == one.id, "asked anew, it stands at the end"
     give_up_ticket(store.root, two.id)
@@ -121,8 +123,9 @@ def test_the_device_is_held_by_one(store: Store) -> None:
     with holding(one):
         with pytest.raises(InterruptedError), holding(two, waits):
             raise AssertionError("both hold it")
-        assert [call.args for call in waits.call_args_list] == [(1,)] * 3
-        assert line(store) == [one.id], "who gives up waiting leaves the queue"
+        assert ([call.args for call in waits.call_args_list], line(store)) == ([(1,)] * 3, [one.id]), (
+            "who gives up waiting leaves the queue"
+        )
     assert line(store) == []
     with holding(two):
         assert line(store) == [two.id], "without a ticket, one is taken"
@@ -152,8 +155,7 @@ def test_ten_jobs_of_one_user_do_not_hold_up_another_s_first(class_of_three: lis
     ten, two, last = [queued(many) for _ in range(10)], [queued(other) for _ in range(2)], queued(third)
     order = [ten[0], two[0], last, ten[1], two[1], *ten[2:]]
     assert line(many) == line(third) == ids(*order), "all see one queue"
-    assert places(*two) == [1, 4]
-    assert [position_of_next(store.root, "cpu") for store in (third, many)] == [5, 13]
+    assert (places(*two), [position_of_next(store.root, "cpu") for store in (third, many)]) == ([1, 4], [5, 13])
     with holding(ten[0]):
         assert line(many) == ids(*order), "who has the device stands first, though the turn is taken"
         newcomer = queued(third)
@@ -181,8 +183,10 @@ def test_the_dead_of_others_do_not_stand_in_the_way(class_of_three: list[Store])
     long_ago(dead)
     ended.cancel()
     served(living)
-    assert line(class_of_three[2]) == []
-    assert list((class_of_three[0].root.parents[1] / ".slots" / "cpu").glob("*~*")) == []
+    assert (line(class_of_three[2]), list((class_of_three[0].root.parents[1] / ".slots" / "cpu").glob("*~*"))) == (
+        [],
+        [],
+    )
 
 
 def test_only_one_user_has_the_device(class_of_three: list[Store]) -> None:
@@ -249,10 +253,8 @@ def test_a_run_whose_process_never_came_is_not_awaited_until_the_clock_is_there(
 
 def test_those_who_come_at_once_have_different_numbers(store: Store) -> None:
     names = [store.create(SPEC).id for _ in range(8)]
-    threads = [threading.Thread(target=take_ticket, args=(store.root, "cpu", name)) for name in names]
-    for act in (threading.Thread.start, threading.Thread.join):
-        for thread in threads:
-            act(thread)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(partial(take_ticket, store.root, "cpu"), names))
     assert len({ticket.number for ticket in slots._tickets(store.root, "cpu")}) == 8
 
 
@@ -274,8 +276,11 @@ def test_the_cpu_is_first_and_a_container_has_what_its_limit_leaves(
 ) -> None:
     cpu = devices.devices()[0]
     assert cpu.name == "cpu" and "threads" in cpu.title and 0 < cpu.free <= cpu.total
-    files = {"memory.max": "3000", "memory.current": "1000", "memory.stat": "anon 700\ninactive_file 300\n"}
-    for name, value in files.items():
+    for name, value in {
+        "memory.max": "3000",
+        "memory.current": "1000",
+        "memory.stat": "anon 700\ninactive_file 300\n",
+    }.items():
         (tmp_path / name).write_text(value)
     monkeypatch.setattr(memory, "CGROUP", tmp_path)
     within = devices.devices()[0]

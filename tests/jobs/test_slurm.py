@@ -16,15 +16,13 @@ from skillviz.runs import slurm_queue
 from skillviz.runs.folder import CHECKPOINT
 from skillviz.runs.liveness import jobs_of
 from skillviz.runs.store import Store, Unfinished
-from skillviz.studies.engine import run_study
-from skillviz.studies.plan import study_plan
 from skillviz.studies.store import open_study
 from tests.cli.calls import call
-from tests.jobs.conftest import LONG, ended, long_spec, stepped, until
+from tests.jobs.conftest import LONG, Run, RunSpec, ended, long_spec, spec_of, stepped, until
 from tests.jobs.slurm_cluster import SlurmCluster, missing, run
-from tests.runs.tiny_world import Run, RunSpec, spec_of
+from tests.refused import refuses
 from tests.studies.conftest import tiny
-from tests.studies.tiny_study import few
+from tests.studies.tiny_study import few, run_study, study_plan
 
 STEPS = 300
 ENDLESS = 1_000_000
@@ -100,8 +98,7 @@ def test_localize_on_the_cluster_ends_equal_to_a_local_one(store: Store, world: 
     assert there.code == 0 and "jobs watch" in there.err, there.err
     name = there.out.strip().splitlines()[-1]
     assert jobs.status(store, name).slot.startswith("slurm")
-    local = call("localize", *words, "--json").json["run_id"]
-    same(finished(store, name), store.open(local))
+    same(finished(store, name), store.open(call("localize", *words, "--json").json["run_id"]))
     assert "queued for slurm" in jobs.log_tail(store, name)
 
 
@@ -138,15 +135,18 @@ def test_jobs_wait_in_turn_and_can_be_cancelled_and_resumed(store: Store, search
     waiting = [submitted(search, store, seed=seed) for seed in (0, 3)]
     until(lambda: jobs.status(store, waiting[1].run_id).position is not None)
     slurm_queue.forget()
-    listed = [jobs.status(store, job.run_id) for job in waiting]
+    listed = (jobs.status(store, job.run_id) for job in waiting)
     assert [(job.status, job.slot, job.position) for job in listed] == [
-        ("queued", "slurm tests", 0), ("queued", "slurm tests", 1),
-    ]  # fmt: skip
+        ("queued", "slurm tests", 0),
+        ("queued", "slurm tests", 1),
+    ]
     shown = call("jobs", "list", "--runs-dir", store.root)
-    assert "1 before it" in shown.out and "slurm tests" in shown.out
-    assert "1 job ahead of it" in call("jobs", "log", waiting[1].run_id, "--runs-dir", store.root).err
-    with pytest.raises(StoreError, match="only a failed, cancelled or stopped"):
-        jobs.resume(store, waiting[0].run_id)
+    assert (
+        "1 before it" in shown.out
+        and "slurm tests" in shown.out
+        and "1 job ahead of it" in call("jobs", "log", waiting[1].run_id, "--runs-dir", store.root).err
+    )
+    refuses(StoreError, "only a failed, cancelled or stopped", jobs.resume, store, waiting[0].run_id)
     assert jobs.cancel(store, waiting[1].run_id).status == "cancelled"
     cut = jobs.cancel(store, running[0].run_id)
     assert not jobs_of(cut.path / "work") and "cancelled" in jobs.log_tail(store, cut.run_id)
@@ -154,14 +154,12 @@ def test_jobs_wait_in_turn_and_can_be_cancelled_and_resumed(store: Store, search
     for gone in (cut, ended(store, running[1].run_id)):
         assert gone.status == "cancelled" and gone.is_resumable and (gone.path / "work" / CHECKPOINT).is_file()
     same(finished(store, waiting[0].run_id), here)
-    again = jobs.resume(store, running[0].run_id)
-    assert jobs.cancel(store, again.run_id).status == "cancelled"
+    assert jobs.cancel(store, jobs.resume(store, running[0].run_id).run_id).status == "cancelled"
 
 
 def test_slurm_s_refusal_is_one_sentence_and_leaves_no_run(store: Store, world: Path, settings: Path) -> None:
     settings.write_text("partition: nowhere\ntime: 60\n")
-    with pytest.raises(NoCluster, match="Slurm refused the job: .*partition"):
-        submitted(spec_of(world), store)
+    refuses(NoCluster, "Slurm refused the job: .*partition", submitted, spec_of(world), store)
     assert store.folders() == []
 
 
@@ -180,8 +178,7 @@ def test_a_node_that_is_lost_in_the_middle_of_a_study(
     file.write_text(study.yaml_text())
     said = call("study", "run", file, "--cluster", "slurm", "--runs-dir", store.root)
     assert (said.code, said.out.strip()) == (0, "tiny"), said.err
-    with pytest.raises(StoreError, match="is running"):
-        jobs.submit_study(study, store, SLURM_BACKEND)
+    refuses(StoreError, "is running", jobs.submit_study, study, store, SLURM_BACKEND)
     lost = until(lambda: searched(store))
     name = run("squeue", "--noheader", "--array", f"--jobs={jobs_of(lost.path / 'work')[0]}", "--format=%N").strip()
     cluster.kill_node(name)
@@ -197,8 +194,12 @@ def test_a_node_that_is_lost_in_the_middle_of_a_study(
     there, own = ([(run.record.key, run.region().sha256()) for run in one.list()] for one in stores)
     assert sorted(there) == sorted(own) and len(dict(there)) == len(there)
     for one in open_study(done.path).tables():
-        frames = [open_study(s.root / "studies" / "tiny").table(one) for s in stores]
-        pd.testing.assert_frame_equal(*(frame.drop(columns="run", errors="ignore") for frame in frames))
+        pd.testing.assert_frame_equal(
+            *(
+                frame.drop(columns="run", errors="ignore")
+                for frame in [open_study(s.root / "studies" / "tiny").table(one) for s in stores]
+            )
+        )
     text, titles = (done.path / "work" / "log.txt").read_text(), [step.title for step in study_plan(study).steps]
     assert [text.count(f" finished: {title}") for title in titles] == [1] * len(titles)
 

@@ -1,8 +1,10 @@
 """Tests that every operation gives, bit for bit, the results of direct calls to the layers below, also on another
-task."""
+task; and of a region's parts: exact grafts, resumed requests, and storage beside the runs."""
 
+import itertools
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +17,35 @@ from numpy.testing import assert_equal
 from skillviz.api import Region, Task
 from skillviz.core.draws import stratified
 from skillviz.core.encoded import Encoded
+from skillviz.core.region_parts import ALONE, CELLS, HEADS, ROWS, WITHOUT, parts_of
 from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
 from skillviz.live.operations import OPERATIONS, answer
+from skillviz.live.part_scores import PartScoring
 from skillviz.live.request import PairCache, Worker
 from skillviz.models.attribution import attribute, conductance
 from skillviz.models.pair import STATES, ModelPair
 from skillviz.models.predict import predict
 from skillviz.runs.export import ExportRequest, Hub, export
+from skillviz.runs.part_scores import RECORD, stored_parts
 from skillviz.runs.produce import produce
 from skillviz.runs.record import TransferNote
-from skillviz.runs.run import Run
+from skillviz.runs.run import parameter_table
 from skillviz.runs.spec import read_spec
-from skillviz.runs.store import Store
+from skillviz.runs.store import PARTS, Library
+from skillviz.runs.tables import logit_columns
 from skillviz.runs.wise import grid_logits
 from skillviz.show.transfer import counted
 from skillviz.tasks.definition import UNCOMPARED
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
+from tests.core.problems import table_of
 from tests.live.conftest import Ask, asking
 from tests.models.folders import change_json, change_weights
 from tests.refused import refuses
 from tests.runs.test_scoring import other_task as near_task
 from tests.runs.test_texts import rows_of
-from tests.runs.tiny_world import spec_of
+from tests.runs.tiny_world import Run, Store, spec_of
+from tests.tasks.make import write_rows
 from tests.tiny import tiny_task
 
 pytestmark = pytest.mark.slow
@@ -110,9 +118,8 @@ def test_a_region_is_evaluated_as_the_run_did(ask: Ask, run: Run, pair: ModelPai
 
 def test_the_graft_file_is_the_one_that_export_writes(ask: Ask, run: Run, tmp_path: Path) -> None:
     written = export(run, ExportRequest("graft", run.id), tmp_path / "graft.safetensors", hub=Hub("a/b", dry_run=True))
-    made = ask("graft_file")
-    assert made["graft"] == (tmp_path / "graft.safetensors").read_bytes()
-    assert made["card"] == written.card.replace("a/b", run.id) and made["remarks"] == []
+    graft = (tmp_path / "graft.safetensors").read_bytes()
+    at_least(ask("graft_file"), {"graft": graft, "card": written.card.replace("a/b", run.id), "remarks": []})
 
 
 def test_random_controls_have_the_regions_size_and_are_the_localizers_own_draws(
@@ -150,10 +157,9 @@ def test_wise_is_the_grids_own(ask: Ask, run: Run, pair: ModelPair, task: Task, 
 
 
 def test_attributions_are_those_of_the_models_layer(ask: Ask, run: Run, pair: ModelPair, task: Task) -> None:
-    encoded = typed(task, pair, TEXT)
-    found = ask("attribute", text=TEXT, steps=8)
+    encoded, found = typed(task, pair, TEXT), ask("attribute", text=TEXT, steps=8)
     target = predict(pair, encoded, "finetuned").argmax()
-    assert found["target"] == target and len(found["states"]) == 3
+    assert (found["target"], len(found["states"])) == (target, 3)
     for state, told in found["states"].items():
         one = attribute(pair, encoded, state, run.region(), target=target, steps=8)
         at_least({**told, "tokens": found["tokens"]}, {"values": one.values, "gap": one.gap, "tokens": [*one.tokens]})
@@ -168,15 +174,11 @@ def other_task(lived: Path, folder: Path, copied: int, **changes: Any) -> Path:
     """Write another task whose first `copied` test examples are in the source's training data, in capitals."""
     path = tiny_task(folder, rows=32)
     told = yaml.safe_load(path.read_text()) | changes
-    shown = rows_of(lived / "train.jsonl")[:copied]
-    for split in ("train", "validation", "test"):
-        rows = rows_of(folder / f"{split}.jsonl")
-        if split == "test":
-            rows[:0] = [{**row, "text": row["text"].upper().replace(" ", "  ")} for row in shown]
-            rows.sort(key=lambda row: row["label"])  # the first rows are all of one class
-        (folder / f"{split}.jsonl").write_text(
-            "\n".join([json.dumps({**row, "label": told["labels"][row["label"]]}) for row in rows]) + "\n"
-        )
+    shown = [{**row, "text": row["text"].upper().replace(" ", "  ")} for row in rows_of(lived / "train.jsonl")[:copied]]
+    for split, more in (("train", []), ("validation", []), ("test", shown)):
+        rows = more + rows_of(folder / f"{split}.jsonl")
+        rows.sort(key=lambda row: row["label"])  # the first rows are all of one class
+        write_rows(folder / f"{split}.jsonl", [{**row, "label": told["labels"][row["label"]]} for row in rows])
     path.write_text(yaml.safe_dump(told, sort_keys=False))
     return path
 
@@ -187,8 +189,7 @@ def test_transfer_drops_what_was_trained_on(
     path = other_task(lived, tmp_path / "other", 5, name="other")
     trained, rows = {row["text"] for row in rows_of(lived / "train.jsonl")}, rows_of(path.with_name("test.jsonl"))
     fresh = [row for row in rows if " ".join(row["text"].lower().split()) not in trained]
-    encoded = typed(task, pair, *(row["text"] for row in fresh))
-    dropped = len(rows) - len(fresh)
+    encoded, dropped = typed(task, pair, *(row["text"] for row in fresh)), len(rows) - len(fresh)
     found = ask("transfer", task=str(path))
     wanted = {"rows": len(rows), "dropped": dropped, "mapping": {label: label for label in task.labels}, "unmapped": 0}
     at_least(found, wanted | {"logits": {state: predict(pair, encoded, state, run.region()) for state in STATES}})
@@ -218,8 +219,7 @@ def test_transfer_maps_labels(ask: Ask, lived: Path, world: Path, tmp_path: Path
 
 
 def test_an_answer_about_a_run_is_kept_beside_it(ask: Ask, place: Path, run: Run, named: dict[str, str]) -> None:
-    first = ask("wise", path="wise-ft", alpha=0.25)
-    again = ask("wise", path="wise-ft", alpha=0.25, split="test", sample=None)
+    first, again = (ask("wise", path="wise-ft", alpha=0.25, **more) for more in ({}, {"split": "test", "sample": None}))
     assert not first["stored"] and again["stored"] and np.array_equal(first["logits"], again["logits"])
     assert len(list((place / ".live" / run.id).glob("*.parquet"))) == 1
     fresh = Worker(place)
@@ -231,8 +231,9 @@ def test_an_answer_about_a_run_is_kept_beside_it(ask: Ask, place: Path, run: Run
     # Without a run the answer cannot be stored.
     typed = [ask("score_text", pair=named, states=["finetuned"], **TEXTS)["stored"] for _ in range(2)]
     other = ask("wise", path="wise-graft", alpha=0.25)["stored"]
-    assert (values, typed, other) == ([False, True], [False, False], False)
-    assert len(Store(place).list()) == 1 and Store(place).verify(run.id) == []
+    assert (values, typed, other, len(Store(place).list()), Store(place).verify(run.id)) == (
+        [False, True], [False, False], False, 1, [],
+    )  # fmt: skip
 
 
 def test_without_its_data_a_pair_answers_what_needs_none_of_them(world: Path) -> None:
@@ -254,23 +255,23 @@ def test_without_its_data_a_pair_answers_what_needs_none_of_them(world: Path) ->
 
 def test_changed_models_and_data_are_noticed(world: Path) -> None:
     ask = asking(world / "runs", produce(spec_of(world), Store(world / "runs")))
-    wise, score = ("wise", {"path": "wise-ft", "alpha": 1}), ("score_text", TEXTS)
-    file, rows = world / "task.yaml", (world / "test.jsonl").read_text().splitlines()
+    wise, score = partial(ask, "wise", path="wise-ft", alpha=1), partial(ask, "score_text", **TEXTS)
+    file, rows = world / "task.yaml", rows_of(world / "test.jsonl")
     definition = file.read_text()
-    ask(wise[0], **wise[1])
+    wise()
     file.write_text(definition + "length_normalised: true\n")
-    ask(score[0], **score[1])  # only the causal readout needs it
+    score()  # only the causal readout needs it
     other = definition.replace("max_length: 48", "max_length: 12")
-    for text, kept, (operation, arguments), words in (
+    for text, kept, question, words in (
         (other, rows, wise, "the definition of the task"),
         (other, rows, score, "the definition of the task"),
         (definition, rows[:-2], wise, "data files have changed"),
     ):
         file.write_text(text)
-        (world / "test.jsonl").write_text("\n".join(kept) + "\n")
-        refuses(BadData, words, ask, operation, **arguments)
+        write_rows(world / "test.jsonl", kept)
+        refuses(BadData, words, question)
     change_weights(world / "finetuned", lambda tensors: {n: t + 1e-3 for n, t in tensors.items()})
-    refuses(PairMismatch, "not those that run", ask, score[0], **score[1])
+    refuses(PairMismatch, "not those that run", score)
 
 
 @pytest.mark.parametrize("lacks", ["definition", "task"])
@@ -358,10 +359,9 @@ def test_a_point_is_the_stored_grids(again: Ask, scored: Run, near: str) -> None
     point = "dataset == 'near' and size == 889 and abs(alpha - 0.3) < 1e-9"
     rows = scored.interpolation().query(f"{point} and path == 'wise-graft'").set_index("metric")
     stored = rows[["value", "low", "high"]].astype(object).where(rows[["value", "low", "high"]].notna(), None)
-    assert {
-        name: [one["value"], one["low"], one["high"]] for name, one in found["metrics"].items()
-    } == stored.T.to_dict("list")
-    assert found["bins"]["count"].tolist() == scored.interpolation_bins().query(point)["count"].tolist()
+    told = {name: [one["value"], one["low"], one["high"]] for name, one in found["metrics"].items()}
+    counts = scored.interpolation_bins().query(point)["count"].tolist()
+    assert (told, found["bins"]["count"].tolist()) == (stored.T.to_dict("list"), counts)
     ends = again("wise", path="wise-ft", alpha=1)["metrics"]["accuracy_difference"]
     assert ends == {"value": 0.0, "low": 0.0, "high": 0.0, "debiased": None}
 
@@ -385,3 +385,124 @@ def test_other_examples_than_the_stored_ones_are_refused(again: Ask, near: str, 
     refuses(BadData, "not those that run", again, "wise", path="wise-ft", alpha=0.5, task=str(changed))
     shutil.copy(Path(near).parent / "test.jsonl", tmp_path / "test.jsonl")
     again("wise", path="wise-ft", alpha=0.5, task=str(changed))
+
+
+SAMPLE = 12
+PASS = ["layer", "kind", "condition", "draw"]
+
+
+def scoring(run: Run, grouping: str = CELLS, draws: int = 1) -> PartScoring:
+    return PartScoring(run, run.region(), grouping, sample=SAMPLE, draws=draws)
+
+
+def part_rows(plan: PartScoring, ask: Ask) -> pd.DataFrame:
+    return pd.concat([rows for _, rows in plan.steps(ask)])
+
+
+def logits_of(run: Run, rows: pd.DataFrame) -> np.ndarray:
+    return rows[logit_columns(run.labels)].to_numpy(np.float32)
+
+
+@pytest.fixture
+def encoded(place: Path, run: Run) -> Encoded:
+    """Return the examples that are scored."""
+    return Worker(place).pairs.get(run.spec).examples(run.spec, "test", SAMPLE)
+
+
+@pytest.fixture
+def part_scores(place: Path, run: Run, ask: Ask) -> Any:
+    """Return the stored scores of the run's cells."""
+    return scoring(run).stored(ask, Store(place), lambda done: None)
+
+
+@pytest.mark.cases(0, 2)
+@pytest.mark.parametrize("grouping", [CELLS, HEADS, ROWS])
+def test_every_graft_is_predicts_own(ask: Ask, run: Run, pair: ModelPair, encoded: Encoded, grouping: str) -> None:
+    """ALONE is the graft of the part's entries, and WITHOUT the graft of the region's other entries, bit for bit."""
+    frame, region = part_rows(scoring(run, grouping), ask), run.region()
+    assert list(encoded.ids) == list(
+        ask("evaluate_region", sample=SAMPLE, states=["pretrained", "grafted"])["example_ids"]
+    )
+    for part in parts_of(region, pair.table, grouping):
+        layer, kind, head = part.place
+        own = frame.query("layer == @layer and kind == @kind and draw == 0")
+        own = own if head is None else own[own["head"] == head]
+        alone = Region.from_flat(part.entries, region.shapes)
+        for condition, grafted in ((ALONE, alone), (WITHOUT, region - alone)):
+            rows = own[own["condition"] == condition]
+            assert np.array_equal(logits_of(run, rows), predict(pair, encoded, "grafted", grafted))
+            assert (rows["size"] == part.size).all()
+
+
+def test_all_cells_together_are_the_graft_and_none_the_base(
+    ask: Ask, run: Run, pair: ModelPair, encoded: Encoded
+) -> None:
+    frame, together, left = part_rows(scoring(run), ask), Region.empty(pair.table.shapes), run.region()
+    for part in parts_of(run.region(), pair.table, CELLS):
+        cell = Region.from_flat(part.entries, pair.table.shapes)
+        together, left = together | cell, left - cell
+    lacking = Region.from_flat(together.flat()[1:], pair.table.shapes)  # one cell lacks an entry
+    stored = {state: logits_of(run, frame[frame["condition"] == state]) for state in ("grafted", "pretrained")}
+    for state, region, equal in (("grafted", together, True), ("pretrained", left, True), ("grafted", lacking, False)):
+        assert np.array_equal(stored[state], predict(pair, encoded, "grafted", region)) is equal, state
+
+
+def test_they_are_stored_beside_the_run_and_read_back(place: Path, run: Run, ask: Ask) -> None:
+    before = sorted(path.name for path in run.path.iterdir())
+    seen, plan, library = list[int](), scoring(run), Library([Store(place)])
+    record = plan.stored(ask, Store(place), seen.append).record
+    facts = (record.run_id, record.grouping, record.n, record.draws, record.parts)
+    assert (seen[-1], seen, facts, sorted(path.name for path in run.path.iterdir()), Store(place).verify(run.id)) == (
+        plan.passes, sorted(seen), (run.id, CELLS, SAMPLE, 1, len(plan.parts)), before, [],
+    )  # fmt: skip
+    read = stored_parts(library, run, CELLS)
+    assert read.record == record and stored_parts(library, run, HEADS) is None
+    frame = read.predictions()
+    assert set(frame["condition"]) == {ALONE, WITHOUT, "pretrained", "grafted"}
+    assert len(frame) == SAMPLE * len(frame[PASS].drop_duplicates())
+    assert [one.id for one in Store(place).list()] == [run.id]  # no new run is made
+
+
+def test_what_belongs_to_another_region_or_is_broken_is_not_read(place: Path, run: Run, part_scores: Any) -> None:
+    library, text = Library([Store(place)]), (part_scores.path / RECORD).read_text()
+    for name, content, is_read in (
+        (RECORD, text.replace(part_scores.record.region_sha256, "0" * 64), False),
+        (RECORD, text, True),
+        ("parts.parquet", "", False),
+    ):
+        (part_scores.path / name).write_text(content)
+        assert (stored_parts(library, run, CELLS) is not None) is is_read, name
+
+
+def test_a_run_takes_the_scores_of_its_parts_with_it(place: Path, run: Run, part_scores: Any) -> None:
+    Store(place).delete(run.id)
+    assert part_scores.path.is_relative_to(place / PARTS / run.id) and not (place / PARTS / run.id).exists()
+
+
+def test_what_was_interrupted_goes_on_where_it_stopped(place: Path, run: Run, ask: Ask) -> None:
+    stored = list[bool]()
+
+    def logged(operation: str, **arguments: Any) -> dict[str, Any]:
+        value = ask(operation, **arguments)
+        stored.append(value["stored"])
+        return value
+
+    list(itertools.islice(scoring(run).steps(logged), 3))
+    done = len(stored)
+    whole = part_rows(scoring(run), logged)
+    assert stored[:done] == [False] * done and stored[done : done + 4] == [True, True, True, False]
+    pd.testing.assert_frame_equal(whole, part_rows(scoring(run), asking(place, run)))
+
+
+def test_passes_are_counted_before_they_are_made(run: Run, ask: Ask) -> None:
+    plan = scoring(run, draws=2)
+    assert len(part_rows(plan, ask)[PASS].drop_duplicates()) <= plan.passes == 2 + len(plan.parts) * 2 * 3
+
+
+def test_what_cannot_be_scored_is_said(run: Run) -> None:
+    refuses(BadInput, r"random controls must be 0\.\.100; got -1", scoring, run, draws=-1)
+
+
+def test_the_torch_free_table_is_the_pairs_own(run: Run, pair: ModelPair) -> None:
+    table = parameter_table(run.record, run.region())
+    assert (table.shapes, table.heads) == (table_of(pair.model).shapes, pair.table.heads)

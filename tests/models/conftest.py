@@ -1,4 +1,5 @@
-"""A tiny pair for each test: `family`, `readout`, `options` (of tiny_pair) and `load_dtype` may be parametrized.
+"""A tiny pair for each test: `family`, `readout`, `options` (of tiny_pair) and `load_dtype` may be parametrized; and
+the base and the task of fine-tunings.
 
 skillviz is imported by the tests and not here, so that a measurement of coverage sees what an import runs.
 """
@@ -8,27 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.tiny import tiny_pair
+from tests.tiny import tiny_pair, tiny_task
 
 
-@pytest.fixture
-def family() -> str:
-    return "bert"
+def usually(value: Any) -> Any:
+    """Return a fixture with this value, which tests may parametrize."""
+    return pytest.fixture(lambda: value)
 
 
-@pytest.fixture
-def readout() -> str:
-    return "head"
-
-
-@pytest.fixture
-def options() -> dict[str, Any]:
-    return {}
-
-
-@pytest.fixture
-def load_dtype() -> str:
-    return "float32"
+family, readout, options, load_dtype = map(usually, ("bert", "head", {}, "float32"))
 
 
 @pytest.fixture
@@ -58,3 +47,17 @@ def region(pair: Any) -> Any:
 @pytest.fixture
 def graft(pair: Any, region: Any) -> Any:
     return pair.graft(region)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return the tiny task with two labels."""
+    from skillviz.api import task
+
+    return task(tiny_task(tmp_path_factory.mktemp("data"), rows=64))
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a bare BERT encoder, the usual form of a pre-trained model."""
+    return tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0]

@@ -5,8 +5,14 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from skillviz.api import ModelPair, Region, task
+from skillviz.api import Graft, ModelPair, Region, load_pair, task
 from skillviz.core.encoded import Encoded
+from skillviz.models.applied import applied, opened_base, save_applied
+from skillviz.models.frozen_tensors import fill, strip
+from skillviz.models.lean_pair import load_lean
+from skillviz.models.load import load_model
+from skillviz.models.pair import STATES
+from skillviz.models.preflight import preflight
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
 from tests.models.folders import (
@@ -24,8 +30,10 @@ from tests.tiny import AUTO, FAMILIES, MASKED, tiny_model, tiny_pair, tiny_task,
 
 # Re-exported, so that a test of a pair imports all from one place.
 __all__ = [
-    "AUTO", "FAMILIES", "MASKED", "change_config", "change_json", "change_weights", "differing", "drop",
-    "drop_tokenizer", "flip", "refused", "refuses", "tiny_model", "tiny_pair", "tiny_task", "tiny_tokenizer", "weights",
+    "AUTO", "FAMILIES", "Graft", "MASKED", "ModelPair", "Region", "STATES", "applied", "change_config", "change_json",
+    "change_weights", "differing", "drop", "drop_tokenizer", "fill", "flip", "load_lean", "load_model", "load_pair",
+    "opened_base", "preflight", "refused", "refuses", "save_applied", "strip", "task", "tiny_model", "tiny_pair",
+    "tiny_task", "tiny_tokenizer", "weights",
 ]  # fmt: skip
 
 FITTING = [(f, r) for f in FAMILIES for r in (("head", "prompt") if f in MASKED else ("head", "causal"))]

@@ -1,6 +1,5 @@
 """Tests of attributions: they sum to the difference, agree with slow twins, and are exact for a linear model."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 import torch
 from captum.attr import LayerConductance
 
-from skillviz.api import ModelPair, Region
 from skillviz.errors import BadInput
 from skillviz.models.attribution import (
     ANSWER,
@@ -23,7 +21,7 @@ from skillviz.models.attribution import (
     module_names,
     special,
 )
-from tests.models.examples import FITTING, examples, some_region
+from tests.models.examples import FITTING, ModelPair, Region, examples, refuses, some_region
 from tests.reference import attribution as twin
 
 pytestmark = pytest.mark.slow
@@ -74,18 +72,16 @@ def test_conductance_adds_up_in_every_layer(pair: ModelPair, encoded: Any, reado
 @pytest.mark.parametrize("options", [{"labels": 4}])
 def test_integrated_gradients_equal_the_slow_twin(pair: ModelPair, encoded: Any) -> None:
     found = attribute(pair, encoded, "finetuned", target=2, row=3, steps=60)
-    start, end, types = by_hand(pair, encoded, 3)
+    start, end, score = by_hand(pair, encoded, 3, target=2)
     with pair.at("finetuned"):
-        values = (
-            twin.integrated_gradients(partial(log_odds_by_hand, pair, types, 2), start, end, 400)[0].sum(-1).numpy()
-        )
+        values = twin.integrated_gradients(score, start, end, 400)[0].sum(-1).numpy()
     np.testing.assert_allclose(found.values, values, rtol=2e-3, atol=2e-4)
     assert np.abs(found.values + values).max() > 1e-2  # an error of sign would show
 
 
 def test_conductance_equals_the_slow_twin_and_captum(pair: ModelPair, encoded: Any) -> None:
     found = conductance(pair, encoded, "finetuned", target=1, row=0, steps=100)
-    start, end, types = by_hand(pair, encoded, 0)
+    start, end, score = by_hand(pair, encoded, 0, target=1)
     names = module_names(pair.table)
     assert names[BLOCK, 1] == "bert.encoder.layer.1" and names["MLP out", 0] == "bert.encoder.layer.0.output.dense"
     with pair.at("finetuned"):
@@ -93,7 +89,6 @@ def test_conductance_equals_the_slow_twin_and_captum(pair: ModelPair, encoded: A
         theirs = LayerConductance(case.score, pair.model.get_submodule(names["attention output", 1])).attribute(
             case.end, baselines=case.start, n_steps=200, method="riemann_trapezoid"
         )
-        score = partial(log_odds_by_hand, pair, types, 1)
         slow = {
             place: twin.conductance(score, pair.model.get_submodule(name), start, end, 200).numpy()
             for place, name in names.items()
@@ -104,17 +99,14 @@ def test_conductance_equals_the_slow_twin_and_captum(pair: ModelPair, encoded: A
         np.testing.assert_allclose(own, values, rtol=0.02, atol=5e-3)
 
 
-def log_odds_by_hand(pair: ModelPair, types: torch.Tensor, target: int, x: torch.Tensor) -> torch.Tensor:
-    return twin.head_log_odds(pair.model, x, types, target)
-
-
-def by_hand(pair: ModelPair, encoded: Any, row: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return both ends of the path of a tiny BERT's example, with [PAD] for each word, and the token types."""
+def by_hand(pair: ModelPair, encoded: Any, row: int, target: int) -> tuple[torch.Tensor, torch.Tensor, Any]:
+    """Return both ends of the path of a tiny BERT's example, with [PAD] for each word, and its log odds by the twin."""
     ids, tokenizer = torch.tensor(encoded.input_ids[row]), pair.tokenizer
     kept = torch.isin(ids, torch.tensor([tokenizer.cls_token_id, tokenizer.sep_token_id]))
     embed = pair.model.get_input_embeddings()
     start, end = (embed(one)[None].detach() for one in (torch.where(kept, ids, tokenizer.pad_token_id), ids))
-    return start, end, torch.tensor(encoded.token_type_ids[row])[None]
+    types = torch.tensor(encoded.token_type_ids[row])[None]
+    return start, end, lambda x: twin.head_log_odds(pair.model, x, types, target)
 
 
 @pytest.mark.parametrize(("steps", "chunk"), [(2, None), (7, 2), (7, 1)])
@@ -188,5 +180,4 @@ def test_the_hook_leaves_with_its_context(pair: ModelPair) -> None:
     ],
 )
 def test_what_cannot_be_asked(pair: ModelPair, encoded: Any, asked: dict[str, Any], word: str) -> None:
-    with pytest.raises(BadInput, match=word):
-        attribute(pair, encoded, "finetuned", **asked)
+    refuses(BadInput, word, attribute, pair, encoded, "finetuned", **asked)

@@ -40,9 +40,7 @@ from skillviz.models.fetch import (
     refuse_absent,
     resolve,
 )
-from skillviz.models.frozen_tensors import strip
 from skillviz.models.local_models import find_models, roots
-from skillviz.models.preflight import preflight
 from skillviz.models.public_pairs import PublicPair, convert_command, public_pairs
 from skillviz.models.weight_files import has_weights
 from skillviz.runs.store import Store, shipped_root
@@ -51,11 +49,10 @@ from skillviz.studies.plan import study_plan
 from skillviz.studies.store import FILE, list_studies
 from skillviz.tasks import registry
 from skillviz.tasks.project import CACHE_VARIABLE, project_root
+from tests.core.by_hand import by_hand, refused
 from tests.hub import COMMIT, hub_of
-from tests.models.folders import differing, weights
+from tests.models.examples import differing, preflight, refuses, strip, weights
 from tests.programs import program
-from tests.refused import refuses
-from tests.test_torch_free import heavy_after
 from tests.tiers import first
 
 
@@ -75,12 +72,6 @@ def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.fixture
-def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail if the hub's client is asked."""
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: pytest.fail("asked the hub"))
-
-
 @pytest.mark.parametrize(
     "names",
     [
@@ -95,7 +86,7 @@ def test_a_folder_with_safetensors_is_taken_as_it_is(
 ) -> None:
     folder = folder_with(tmp_path / "m", *names)
     monkeypatch.setenv("MODELS_HERE", str(tmp_path))
-    assert [resolve(folder), resolve(str(folder)), resolve("${MODELS_HERE}/m")] == [folder] * 3 and has_weights(folder)
+    assert [*map(resolve, (folder, str(folder), "${MODELS_HERE}/m"))] == [folder] * 3 and has_weights(folder)
 
 
 def test_the_file_of_commands_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,10 +165,6 @@ def test_offline_says_so() -> None:
     assert isinstance(caught.value.__cause__, LocalEntryNotFoundError)
 
 
-def test_a_local_folder_is_called_by_its_own_name(tmp_path: Path) -> None:
-    assert hub_name(tmp_path / "deep" / "my-model") == ("my-model", None)
-
-
 def test_what_is_at_hand_needs_no_hub(tmp_path: Path, snapshot: Path) -> None:
     """A malformed name counts as local too: it is refused without a request to the hub. A configuration alone is not
     the model."""
@@ -196,8 +183,7 @@ def test_a_model_of_the_hub_that_was_converted_is_at_hand(
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     assert not is_local("org/name")
     made = folder_with(convert._place(convert._sources(snapshot)), "model.safetensors", convert.RECORD)
-    assert is_local("org/name") and resolve("org/name") == made
-    refuse_absent("org/name")
+    assert (is_local("org/name"), resolve("org/name"), refuse_absent("org/name")) == (True, made, None)
 
 
 def test_what_is_absent_is_told_without_asking_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +201,8 @@ def test_what_is_absent_is_told_without_asking_anybody(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("source", [*(f"{name}/gone" for name in FOLDERS), "models/pairs/gone", "${NOT_SET_HERE}/gone"])
-def test_the_projects_own_folders_are_never_looked_for_on_the_hub(source: str, no_hub: None) -> None:
+def test_the_projects_own_folders_are_never_looked_for_on_the_hub(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: pytest.fail("asked the hub"))
     assert is_local(source), "it would be fetched"
     for refuse in (resolve, refuse_absent):
         refuses(ModelNotFound, r"(?s)\A(?!.*hf download)", refuse, source)
@@ -246,21 +233,10 @@ def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_make
         elif spec["finetuned"].partition("/")[0] not in {*FOLDERS} - {"models"}:
             assert words[:4] == ["python", "-m", "skillviz", "finetune"], spec["finetuned"]
             given = command.make_context("finetune", words[4:]).params
-            assert (given["base"], given["task"], str(given["out"])) == (
-                spec["base"],
-                [spec["task"]],
-                spec["finetuned"],
-            )
+            asked = (given["base"], given["task"], str(given["out"]))
+            assert asked == (spec["base"], [spec["task"]], spec["finetuned"])
             found += 1
     assert found > 60
-
-
-def test_the_noted_command_is_the_one_that_the_benchmarks_tell() -> None:
-    assert (
-        f"\n{command_that_makes('models/minilm-l6-sst2-linear04')}\n"
-        in (project_root() / "benchmarks" / "README.md").read_text()
-    )
-    assert command_that_makes("models/another") is None
 
 
 SCRIPT = """
@@ -292,13 +268,13 @@ def test_a_pair_opens_beside_the_base_that_was_downloaded(base: Path, tuned: Pat
     assert done.returncode == 0, done.stderr
     folder, told, identity, fingerprint = json.loads(done.stdout.splitlines()[-1])
     assert (Path(folder) / "model.safetensors").read_bytes() == (base / "model.safetensors").read_bytes()
-    assert not [path for path in hub.asked if path.endswith(".bin")]
     total = sum(file.stat().st_size for file in base.iterdir() if file.suffix != ".bin")
-    assert max(told) == [total, total] and len(told) > 1
-    assert (identity, fingerprint) == (
-        {"id": "some/encoder", "revision": COMMIT, "fingerprint": here.base.fingerprint},
+    assert len(told) > 1 and (
+        max(told), [path for path in hub.asked if path.endswith(".bin")], identity, fingerprint,
+    ) == (
+        [total, total], [], {"id": "some/encoder", "revision": COMMIT, "fingerprint": here.base.fingerprint},
         here.finetuned.fingerprint,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.nightly
@@ -349,10 +325,9 @@ def test_is_bounded_in_depth_and_number(tmp_path: Path, monkeypatch: pytest.Monk
     for place in ("a/b/c", *(f"m{number}" for number in range(5))):
         model(tmp_path / place)
     assert names(tmp_path, depth=2) == [f"m{n}" for n in range(5)] and "a/b/c" in names(tmp_path, depth=3)
-    few = find_models([tmp_path], most=3)
-    assert (len(few.models), few.is_cut, find_models([tmp_path]).is_cut) == (3, True, False)
+    few, whole = (find_models([tmp_path], **most) for most in ({"most": 3}, {}))
     monkeypatch.setattr(local_models, "LOOKED_AT", 2)
-    assert find_models([tmp_path]).is_cut
+    assert (len(few.models), few.is_cut, whole.is_cut, find_models([tmp_path]).is_cut) == (3, True, False, True)
 
 
 def test_a_circle_of_links_ends(tmp_path: Path) -> None:
@@ -379,11 +354,6 @@ def test_the_roots_are_those_of_the_environment(tmp_path: Path, monkeypatch: pyt
     assert roots() == [Path("/one"), tmp_path / "two"]
 
 
-@pytest.mark.slow
-def test_it_needs_no_torch() -> None:
-    assert heavy_after("skillviz.models.local_models", "skillviz.jobs.devices") == {}
-
-
 ROWS = public_pairs()
 LICENSES = {"Apache-2.0", "MIT", "not stated"}  # other SPDX ids may be added
 
@@ -406,35 +376,11 @@ def test_a_row_fits_its_task_and_only_pickled_weights_come_with_a_command_that_c
         assert {row.base, row.finetuned} <= set(shlex.split(words))
 
 
-def test_a_head_of_other_labels_would_be_noticed() -> None:
-    turned = ROWS[0].labels[::-1]
-    # The first two are matched by name and as abbreviations.
-    heads = {
-        turned: True,
-        ("pos", "neg"): True,
-        turned[:1]: False,
-        ("LABEL_0", "LABEL_1"): False,
-        ("joy", "anger"): False,
-    }
-    assert {labels: fits(ROWS[0].model_copy(update={"labels": labels})) for labels in heads} == heads
-
-
-def test_no_model_is_listed_twice_and_no_other_has_a_command() -> None:
-    assert len({row.finetuned for row in ROWS}) == len(ROWS) >= 6 and len({row.weights for row in ROWS}) == 2
-    assert convert_command("org/other") is None and convert_command(ROWS[0].base) is None
-
-
-@pytest.mark.parametrize(
-    "change", [{"base": "models/../x"}, {"finetuned": "alone"}, {"weights": "h5"}, {"parameters": 0}, {"stars": 5}]
-)
-def test_a_row_that_is_not_as_it_should_be_is_refused(change: dict[str, object]) -> None:
-    refuses(ValidationError, None, PublicPair, **{**ROWS[0].model_dump(), **change})
-
-
-def test_the_table_says_what_its_facts_are() -> None:
-    """Their source and date are given before the first row."""
-    comment = public.TABLE.read_text(encoding="utf-8").split("\n- ")[0]
-    assert "No model was downloaded" in comment and "Taken on 20" in comment
+test_a_row_that_is_not_as_it_should_be_is_refused = refused(
+    ValidationError,
+    *((name, PublicPair.model_validate, {**ROWS[0].model_dump(), name: value}) for name, value in (
+        ("base", "models/../x"), ("finetuned", "alone"), ("weights", "h5"), ("parameters", 0), ("stars", 5))),
+)  # fmt: skip
 
 
 TENSORS = {"a": torch.arange(6.0).reshape(2, 3).t(), "b": torch.ones(3, dtype=torch.bfloat16)}
@@ -450,8 +396,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def told() -> Iterator[list[str]]:
     """Set `--convert`, and record the messages to the user."""
-    lines: list[str] = []
-    before = convert.wanted.set(lines.append)
+    before = convert.wanted.set((lines := list[str]()).append)
     yield lines
     convert.wanted.reset(before)
 
@@ -491,9 +436,9 @@ def test_without_the_option_nothing_is_converted(folder: Path, cache: Path) -> N
 @pytest.mark.nightly
 def test_what_was_converted_is_found_later_and_what_changed_is_not(folder: Path, told: list[str]) -> None:
     made, lines = resolve(folder), list(told)
-    assert resolve(folder) == made and told == lines, "once is enough"
-    convert.wanted.set(None)
-    assert resolve(folder) == made, "a page or a resumed job reads the safetensors"
+    for wanted in (told.append, None):  # a page or a resumed job reads the safetensors
+        convert.wanted.set(wanted)
+        assert (resolve(folder), told) == (made, lines), "once is enough"
     torch.save({"a": torch.zeros(1)}, folder / "pytorch_model.bin")
     refuses(UnsafeWeights, None, resolve, folder)
 
@@ -501,23 +446,18 @@ def test_what_was_converted_is_found_later_and_what_changed_is_not(folder: Path,
 @pytest.mark.usefixtures("cache")
 @pytest.mark.nightly
 def test_shards_an_adapter_and_a_trainers_state(tmp_path: Path, told: list[str]) -> None:
-    names = [f"pytorch_model-0000{n}-of-00002.bin" for n in (1, 2)]
-    shards = pickled(tmp_path / "shards", **{names[0]: {"a": TENSORS["a"]}, names[1]: {"b": TENSORS["b"]}})
-    (shards / "pytorch_model.bin.index.json").write_text(
-        json.dumps({"metadata": {}, "weight_map": {"a": names[0], "b": names[1]}})
-    )
+    names = {one: f"pytorch_model-0000{n}-of-00002.bin" for n, one in enumerate("ab", start=1)}
+    shards = pickled(tmp_path / "shards", **{name: {one: TENSORS[one]} for one, name in names.items()})
+    (shards / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": names}))
     made = resolve(shards)
-    joined = {
-        name: weights(made, file)[name]
-        for name, file in json.loads((made / "model.safetensors.index.json").read_text())["weight_map"].items()
-    }
+    files = json.loads((made / "model.safetensors.index.json").read_text())["weight_map"]
+    joined = {name: weights(made, file)[name] for name, file in files.items()}
     assert not differing(joined, {name: TENSORS[name] for name in "ab"})
     adapter = resolve(pickled(tmp_path / "adapter", **{"adapter_model.bin": {"a": TENSORS["a"]}}))
     assert not differing(weights(adapter, "adapter_model.safetensors"), {"a": TENSORS["a"]})
     for key in ("state_dict", "model_state_dict", "model", "module"):
-        assert not differing(
-            weights(resolve(pickled(tmp_path / key, **{"pytorch_model.bin": {key: TENSORS, "epoch": 3}}))), TENSORS
-        ), key
+        folder = pickled(tmp_path / key, **{"pytorch_model.bin": {key: TENSORS, "epoch": 3}})
+        assert not differing(weights(resolve(folder)), TENSORS), key
 
 
 @pytest.mark.usefixtures("cache")
@@ -573,9 +513,9 @@ def test_reasons_of_torch_are_said_in_a_few_words(tmp_path: Path) -> None:
     torch.save({"a": torch.zeros(2, dtype=torch.complex128)}, paths["complex"])
     with warnings.catch_warnings(action="ignore"):
         torch.save({"a": torch.quantize_per_tensor(torch.zeros(4), 0.1, 0, torch.qint8)}, paths["quantized"])
-    for path, words in zip(paths.values(), REASONS, strict=True):
-        with pytest.raises(unpickle.NotTensors, match=words), warnings.catch_warnings(action="ignore"):
-            unpickle.write(tmp_path, [path])
+    with warnings.catch_warnings(action="ignore"):
+        for path, words in zip(paths.values(), REASONS, strict=True):
+            refuses(unpickle.NotTensors, words, unpickle.write, tmp_path, [path])
     assert len(unpickle._reason(tmp_path, RuntimeError("x" * 500))) < 150
 
 
@@ -628,3 +568,25 @@ def test_a_child_that_fails_by_itself_says_why(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(program(tmp_path / "python", f"echo '{words}' >&2\nexit 3")))
     refuses(UnsafeWeights, f"cannot be converted: .*{why}", resolve, folder)
+
+
+TURNED = ROWS[0].labels[::-1]
+test_by_hand = by_hand(
+    ("a local folder is called by its own name", ("my-model", None), hub_name, Path("deep/my-model")),
+    ("the noted command is the one that the benchmarks tell", True,
+     lambda: f"\n{command_that_makes('models/minilm-l6-sst2-linear04')}\n"
+     in (project_root() / "benchmarks" / "README.md").read_text()),
+    ("no command is noted", None, command_that_makes, "models/another"),
+    # The first two are matched by name and as abbreviations; a head of other labels would be noticed.
+    *((f"a head of the labels {labels}", is_read, lambda labels=labels: fits(ROWS[0].model_copy(
+        update={"labels": labels}))) for labels, is_read in (
+        (TURNED, True), (("pos", "neg"), True), (TURNED[:1], False), (("LABEL_0", "LABEL_1"), False),
+        (("joy", "anger"), False))),
+    ("no model is listed twice", len(ROWS), lambda: len({row.finetuned for row in ROWS})),
+    ("pickled weights and others are listed", ({"bin", "safetensors"}, True),
+     lambda: ({row.weights for row in ROWS}, len(ROWS) >= 6)),
+    *((f"{name} has no command", None, convert_command, name) for name in ("org/other", ROWS[0].base)),
+    *((f"the source and the date of the facts are given before the first row: {words}", True,
+       lambda words=words: words in public.TABLE.read_text(encoding="utf-8").split("\n- ")[0])
+      for words in ("No model was downloaded", "Taken on 20")),
+)  # fmt: skip

@@ -12,18 +12,21 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 
-from skillviz.api import ModelPair, load_pair, task
 from skillviz.errors import BadModel, PairMismatch, RandomHead
 from skillviz.models import lora
-from skillviz.models.load import load_model
-from skillviz.models.preflight import preflight
+from tests.models.conftest import usually
 from tests.models.examples import (
+    ModelPair,
     change_config,
     change_json,
     change_weights,
     differing,
+    load_model,
+    load_pair,
+    preflight,
     refuses,
     state_of,
+    task,
     tiny_pair,
     tiny_task,
 )
@@ -34,10 +37,9 @@ TARGETS = {"bert": ["query", "value"], "gpt2": ["c_attn"], "llama": ["q_proj", "
 
 def opened(base: Path, kind: str | None = "SEQ_CLS") -> Any:
     """Return the base with the head, of three labels, that an adapter of this task type is trained with."""
-    readout = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal", None: "prompt"}[kind]
-    return load_model(
-        base, readout, changes={"num_labels": 3} if readout == "head" else {}, linear=kind == "TOKEN_CLS"
-    ).model
+    readout = {"CAUSAL_LM": "causal", None: "prompt"}.get(kind, "head")
+    changes = {"num_labels": 3} if readout == "head" else {}
+    return load_model(base, readout, changes=changes, linear=kind == "TOKEN_CLS").model
 
 
 def adapter(folder: Path, base: Path, family: str = "roberta", kind: str | None = "SEQ_CLS", **options: Any) -> Path:
@@ -53,19 +55,7 @@ def adapter(folder: Path, base: Path, family: str = "roberta", kind: str | None 
     return folder
 
 
-@pytest.fixture
-def family() -> str:
-    return "roberta"
-
-
-@pytest.fixture
-def kind() -> str:
-    return "SEQ_CLS"
-
-
-@pytest.fixture
-def settings() -> dict[str, Any]:
-    return {}
+family, kind, settings = map(usually, ("roberta", "SEQ_CLS", {}))
 
 
 @pytest.fixture
@@ -104,7 +94,7 @@ def test_an_adapter_is_merged_with_its_head(
     base: Path, folder: Path, family: str, readout: str, kind: str | None
 ) -> None:
     pair, wanted = load_pair(base, folder), merged(base, folder, kind)
-    assert (pair.readout_name, pair.outside) == (readout, {}) and not wrong(pair, wanted)
+    assert (pair.readout_name, pair.outside, wrong(pair, wanted)) == (readout, {}, set())
     assert readout != "head" or pair.model.config.num_labels == 3
     assert any("LoRA adapter of rank 2" in note for note in pair.notes)
     moved = {name for name in pair.table.names if not torch.equal(wanted[name], pair.model.get_parameter(name))}
@@ -145,7 +135,12 @@ BASES: dict[str, Callable[[Path], Path]] = {
     [
         ("other", "itself", False, "was trained on 'base'"),
         ("other", "copied", False, "was trained on 'base', not on 'copied'"),
+        ("itself", "itself", True, None),
         ("itself", "copied", True, None),  # the same weights under another name are the same base
+        # the same name, which does not prove the same weights
+        ("org/base", "itself", True, "could not be compared with 'base'"),
+        ("/gone/base", "itself", True, "could not be compared with 'base'"),
+        *((name, "itself", True, "does not say which base it was trained on") for name in ("", None)),
         ("itself", "half", True, None),
         ("itself", "moved", False, "not on 'base'"),
         ("itself", "wide", True, "could not be compared with 'wide'"),  # numpy has no bfloat16
@@ -157,18 +152,20 @@ BASES: dict[str, Callable[[Path], Path]] = {
     ],
 )
 def test_the_base_of_an_adapter_is_compared_by_its_weights(
-    tmp_path: Path, folder: Path, monkeypatch: Any, trained: str, given: str, fits: bool, words: str | None
+    tmp_path: Path, folder: Path, monkeypatch: Any, trained: str | None, given: str, fits: bool, words: str | None
 ) -> None:
     cache = tmp_path / "hub" / "models--org--cached"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache.parent))
     shutil.copytree(tmp_path / "base", cache / "snapshots" / ("a" * 40))
     (cache / "refs").mkdir()
     (cache / "refs" / "main").write_text("a" * 40)
-    change_adapter(folder, base_model_name_or_path=trained if "/" in trained else str(BASES[trained](tmp_path)))
+    name = str(BASES[trained](tmp_path)) if trained in BASES and "/" not in trained else trained
+    change_adapter(folder, base_model_name_or_path=name)
     check = preflight(BASES[given](tmp_path), folder)
     said = check.problems or [note for note in check.notes if re.search("trained on|could not be compared", note)]
     assert [type(error) for error in check.errors] == ([] if fits else [PairMismatch]), check.problems
     assert [bool(re.search(words or "", one)) for one in said] == ([] if words is None else [True])
+    assert "/gone" not in "".join(said), "a path of another machine says nothing"
 
 
 @pytest.mark.cases(2, 5)
@@ -305,9 +302,8 @@ def test_patterns_that_take_too_long_to_match_are_refused(
 ) -> None:
     change_adapter(folder, **{name: SLOW[name]})
     monkeypatch.setattr(lora, "SECONDS", 0.5)
-    problem = preflight(base, folder).problems[0]
     said = rf"'{name}' of the adapter 'lora' cannot be used: .*it takes more than 0\.5 seconds.*merge_and_unload"
-    assert re.match(said, problem)
+    assert re.match(said, preflight(base, folder).problems[0])
 
 
 def test_patterns_are_tried_again_with_the_names_that_the_headers_lack(

@@ -15,15 +15,12 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForSequenceClassification, BitsAndBytesConfig
 
-from skillviz.api import Graft, Region, grafted
+from skillviz.core.graft import grafted
 from skillviz.errors import BadInput, BadModel, CorruptFile, PairMismatch
-from skillviz.models.applied import applied, opened_base, save_applied
 from skillviz.models.checkpoint import read_info
 from skillviz.models.finetune.trainable_model import open_trainable
 from skillviz.models.finetune.training_config import TrainingConfig
-from skillviz.models.frozen_tensors import fill, strip
-from skillviz.models.load import load_model
-from skillviz.models.pair import ModelPair, load_pair, rehearse
+from skillviz.models.pair import rehearse
 from skillviz.models.peft_adapter import write_adapter
 from skillviz.models.preflight import dequantizing, preflight
 from skillviz.models.tokenizer import load_tokenizer
@@ -31,13 +28,23 @@ from skillviz.runs.export import write_mergekit
 from skillviz.tasks import registry
 from tests.models.examples import (
     FITTING,
+    Graft,
+    ModelPair,
+    Region,
+    applied,
     change_config,
     change_json,
     change_weights,
     differing,
     drop_tokenizer,
+    fill,
+    load_model,
+    load_pair,
+    opened_base,
     refuses,
+    save_applied,
     some_region,
+    strip,
     tiny_pair,
     tiny_task,
     unlike,
@@ -56,10 +63,9 @@ def test_a_wrapped_model_is_the_model_inside(pair: ModelPair, base: Path, tuned:
     fingerprint = read_info(tuned).fingerprint
     wrap(tuned, prefix)
     wrap(base, "module.")
-    check = preflight(base, tuned)
+    check, _ = rehearse(preflight(base, tuned))
     assert check.fits and sum("saved inside a wrapper" in note for note in check.notes) == 2
     assert any(f"'{prefix}' is left out" in note for note in check.notes)
-    rehearse(check)
     assert not unlike(load_pair(base, tuned), pair) and read_info(tuned).fingerprint == fingerprint
 
 
@@ -98,8 +104,8 @@ def resize(folder: Path, readout: str, more: int, *tokens: str) -> int:
     model, tokenizer = load_model(folder, readout).model, load_tokenizer(folder)
     before = int(model.config.vocab_size)
     model.resize_token_embeddings(before + more, mean_resizing=False)
-    model.save_pretrained(folder)
     assert tokenizer.add_tokens(list(tokens)) == len(tokens)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return before
 
@@ -116,16 +122,14 @@ def test_a_padded_vocabulary_is_taken_at_the_bases_rows(
     pair: ModelPair, base: Path, tuned: Path, readout: str, is_base: bool
 ) -> None:
     rows = resize(base if is_base else tuned, readout, 6)
-    check = preflight(base, tuned, readout=readout)
+    check, _ = rehearse(preflight(base, tuned, readout=readout))
     assert check.fits and any("6 more vocabulary rows" in note for note in check.notes), check.problems
-    rehearse(check)
     draw = torch.get_rng_state()
     padded = load_pair(base, tuned, readout=readout)
     assert torch.equal(torch.get_rng_state(), draw) and not unlike(padded, pair) and padded.outside == {}
-    found = embedding(padded.model)
+    found, own, plain = (embedding(model) for model in (padded.model, pair.model, load_model(base, readout).model))
     assert len(found) == rows + 6 * is_base == padded.model.config.vocab_size
-    assert torch.equal(found[:rows], embedding(pair.model))
-    assert torch.equal(found, embedding(load_model(base, readout).model))
+    assert torch.equal(found[:rows], own) and torch.equal(found, plain)
 
 
 @pytest.mark.cases(1, 2)
@@ -258,10 +262,9 @@ def test_fine_tuning_does_not_go_on_with_such_a_head(tuned: Path, tmp_path: Path
 @pytest.mark.parametrize("family", ["llama"])
 def test_weights_quantized_by_bitsandbytes_come_with_the_command_that_converts_them(base: Path, tuned: Path) -> None:
     change_config(tuned, quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True})
-    problem = preflight(base, tuned).problems[0]
-    assert "is quantized" in problem and problem.endswith(dequantizing(read_info(tuned)))
-    *program, code = shlex.split(dequantizing(read_info(tuned)))
-    assert program == ["python", "-c"]
+    problem, command = preflight(base, tuned).problems[0], dequantizing(read_info(tuned))
+    *program, code = shlex.split(command)
+    assert "is quantized" in problem and problem.endswith(command) and program == ["python", "-c"]
     nodes = list(ast.walk(ast.parse(code)))
     assert {"LlamaForSequenceClassification", str(tuned), f"{tuned}-float32"} <= {
         *(node.value for node in nodes if isinstance(node, ast.Constant)),
@@ -282,8 +285,7 @@ def converted(base: Path, tuned: Path) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("bits", [8, 4])
 def test_that_command_converts_a_quantized_model(base: Path, tuned: Path, bits: int) -> None:
     settings = BitsAndBytesConfig(load_in_8bit=bits == 8, load_in_4bit=bits == 4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         AutoModelForSequenceClassification.from_pretrained(tuned, quantization_config=settings).save_pretrained(tuned)
     converted(base, tuned)
 

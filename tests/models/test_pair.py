@@ -1,6 +1,7 @@
 """Tests of loading: the values are the files' own, the head is the fine-tuned model's, and nothing is invented; of the
 four states: exact to the bit, restored after use, and with the plain models' scores; of configurations that
-transformers cannot load; and of the requested device and its errors."""
+transformers cannot load; of the requested device and its errors; of lean mode, which has the ordinary mode's states,
+bit for bit, with one model in memory; and of null pairs: a movement without its positions or signs."""
 
 import shutil
 from functools import partial
@@ -19,32 +20,42 @@ from transformers import (
     ModernBertModel,
 )
 
-from skillviz.api import Graft, Region
 from skillviz.core.architectures import FAMILIES
 from skillviz.core.encoded import Encoded
+from skillviz.core.nulls import LEARNED_SIGNS, NULLS, SHUFFLED, SIGNS
 from skillviz.core.overlap import iou_matrix
 from skillviz.errors import BadInput, BadModel, NoDevice, PairMismatch, RandomHead
 from skillviz.models import load
 from skillviz.models import pair as loading
-from skillviz.models.applied import applied
 from skillviz.models.device import describe, pick
 from skillviz.models.heads import is_head
-from skillviz.models.lean_pair import load_lean
-from skillviz.models.load import load_model
-from skillviz.models.pair import STATES, ModelPair, load_pair
+from skillviz.models.lean_pair import LeanPair
+from skillviz.models.null_pair import null_pair, with_signs
 from skillviz.models.predict import predict, predict_grafts
+from skillviz.runs.layers import movement_summary
+from skillviz.runs.selfcheck import ends_check, fingerprint_of
+from skillviz.runs.wise import grid_logits, on_path
 from skillviz.tasks.task import Files, Task
 from tests.models.examples import (
     AUTO,
     FITTING,
+    STATES,
+    Graft,
+    ModelPair,
+    Region,
+    applied,
     change_config,
     change_weights,
     differing,
     drop,
     examples,
+    load_lean,
+    load_model,
+    load_pair,
     refused,
     refuses,
     state_of,
+    strip,
     tiny_model,
     tiny_task,
     tiny_tokenizer,
@@ -125,11 +136,13 @@ def test_every_parameter_is_graftable_and_has_a_gradient_or_is_of_the_head_or_th
     pair: ModelPair, tmp_path: Path
 ) -> None:
     rest = {n for n, _ in pair.model.named_parameters()} - set(pair.table.names) - set(pair.head())
-    assert rest and [name for name in rest if "embeddings" not in name] == []
-    assert [name for name in pair.table.names if is_head("bert", name.removeprefix("bert."))] == []
     pair.problem(examples(tmp_path, pair)).train.backward()
-    assert {name for name, p in pair.model.named_parameters() if p.requires_grad} == set(pair.table.names)
-    assert float(pair.flat.grad.abs().sum()) > 0
+    assert rest and float(pair.flat.grad.abs().sum()) > 0
+    assert (
+        [name for name in rest if "embeddings" not in name],
+        [name for name in pair.table.names if is_head("bert", name.removeprefix("bert."))],
+        {name for name, p in pair.model.named_parameters() if p.requires_grad},
+    ) == ([], [], set(pair.table.names))
 
 
 @pytest.mark.parametrize("options", [{"move_embeddings": True}])
@@ -245,9 +258,8 @@ def test_a_graft_carries_values_head_and_origin(
 ) -> None:
     pair.graft(region, {"task": "mine"}).save(tmp_path / "graft.safetensors")
     graft = Graft.load(tmp_path / "graft.safetensors")
-    assert graft.region == region and torch.equal(
-        torch.cat([graft.values[name] for name in region.indices]), pair.finetuned[torch.from_numpy(region.flat())]
-    )
+    values = torch.cat([graft.values[name] for name in region.indices])
+    assert graft.region == region and torch.equal(values, pair.finetuned[torch.from_numpy(region.flat())])
     assert not differing(graft.head, pair.head()) and bool(graft.head) == (readout == "head")
     wanted = {"base": pair.base_info.identity(), "readout": readout, "task": "mine", "model_type": family}
     assert {name: graft.header[name] for name in wanted} == wanted and str(tmp_path) not in str(graft.header)
@@ -255,10 +267,7 @@ def test_a_graft_carries_values_head_and_origin(
 
 def test_the_full_graft_on_the_base_is_the_fine_tuned_model(pair: ModelPair, tuned: Path) -> None:
     pair.graft(Region.full(pair.table.shapes)).apply(pair.model)
-    assert not differing(
-        pair.model.state_dict(),
-        AutoModelForSequenceClassification.from_pretrained(tuned, dtype=torch.float32).state_dict(),
-    )
+    assert not differing(pair.model.state_dict(), alone(tuned, "head", "float32"))
 
 
 def test_the_task_may_be_its_file(base: Path, tuned: Path, tmp_path: Path) -> None:
@@ -304,6 +313,10 @@ DTYPES = ["float32", "bfloat16"]
 moved_embeddings = pytest.mark.parametrize("options", [{"move_embeddings": True}], ids=["embeddings"])
 
 
+def state_of_model(pair: ModelPair) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+
+
 def alone(folder: Path, readout: str, dtype: str) -> dict[str, torch.Tensor]:
     """Return the tensors of the folder's model, opened by transformers."""
     return AUTO[readout].from_pretrained(folder, dtype=getattr(torch, dtype)).state_dict()
@@ -331,8 +344,7 @@ def test_pretrained_is_the_base_whole(pair: ModelPair, base: Path, readout: str,
 @pytest.mark.parametrize("options", [{}, {"move_embeddings": True}], ids=["blocks", "embeddings"])
 def test_graft_and_complement_share_no_entry_and_miss_none_also_at_the_ends(pair: ModelPair, region: Region) -> None:
     for one in (region, Region.empty(region.shapes), Region.full(region.shapes)):
-        inside = torch.zeros(pair.d, dtype=torch.bool)
-        inside[torch.from_numpy(one.flat())] = True
+        inside = torch.from_numpy(np.isin(np.arange(pair.d), one.flat()))
         for state, own, rest in (("grafted", pair.finetuned, pair.base), ("complement", pair.base, pair.finetuned)):
             outside = {name: both[state == "complement"] for name, both in pair.outside.items()}
             with pair.at(state, one):
@@ -348,7 +360,7 @@ def test_left_bit_for_bit_even_after_an_error(pair: ModelPair, region: Region, s
     # A soft graft in the middle of a search, with both zeros and a NaN.
     pair.flat.theta.lerp_(pair.finetuned, 0.3)
     pair.flat.theta[:3] = torch.tensor([0.0, -0.0, float("nan")])
-    before = {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+    before = state_of_model(pair)
     with pytest.raises(KeyError), pair.at(state, region):
         assert differing(pair.model.state_dict(), before)
         pair.flat.theta.fill_(7)
@@ -362,7 +374,7 @@ def test_negative_zero_at_rest_survives(pair: ModelPair) -> None:
     pair.base[:2] = zeros
     pair.flat.theta.copy_(pair.base)
     pair.flat.theta[:2] = -zeros
-    before = {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+    before = state_of_model(pair)
     state_of(pair, "finetuned")
     assert not differing(pair.model.state_dict(), before)
 
@@ -371,9 +383,9 @@ def test_negative_zero_at_rest_survives(pair: ModelPair) -> None:
 def test_states_nest(pair: ModelPair, region: Region) -> None:
     wanted = {state: state_of(pair, state, region) for state in ("pretrained", "finetuned", "grafted")}
     with pair.at("finetuned"):
-        assert not differing(state_of(pair, "grafted", region), wanted["grafted"])
-        assert not differing(pair.model.state_dict(), wanted["finetuned"])
-    assert not differing(pair.model.state_dict(), wanted["pretrained"])
+        found = {"grafted": state_of(pair, "grafted", region), "finetuned": state_of_model(pair)}
+    found["pretrained"] = state_of_model(pair)
+    assert [state for state in found if differing(found[state], wanted[state])] == []
     assert differing(wanted["grafted"], wanted["finetuned"])
 
 
@@ -387,18 +399,16 @@ def test_a_region_whose_parameters_are_in_another_order_is_the_same_graft(
     assert turned == region and not np.array_equal(turned.flat(), region.flat())
     assert (iou_matrix({"one": region, "other": turned}).to_numpy() == 1).all()
     pair = load_lean(base, tuned, readout="head", device="cpu") if lean else pair
-    for state in ("grafted", "complement"):
-        assert not differing(state_of(pair, state, region), state_of(pair, state, turned)), state
-    if not lean:
-        assert not differing(between(pair, region), between(pair, turned))
-        assert not differing(pair.graft(region).values, pair.graft(turned).values)
+    made = [partial(state_of, pair, "grafted"), partial(state_of, pair, "complement")]
+    made += [] if lean else [partial(between, pair), lambda one: pair.graft(one).values]
+    assert [differing(make(region), make(turned)) for make in made] == [set()] * len(made)
 
 
 def between(pair: ModelPair, region: Region) -> dict[str, torch.Tensor]:
     """Return the model's tensors halfway to the region's graft."""
     with pair.at("pretrained"):
         pair.put_between(0.5, region)
-        return {name: tensor.clone() for name, tensor in pair.model.state_dict().items()}
+        return state_of_model(pair)
 
 
 @pytest.mark.parametrize(
@@ -435,7 +445,7 @@ def test_finetuned_scores_are_the_models_own(pair: ModelPair, encoded: Encoded, 
             for i in range(len(encoded))
         ])  # fmt: skip
     scores = predict(pair, encoded, "finetuned")
-    assert scores.dtype == np.float32 and scores.shape == (len(encoded), 2)
+    assert (scores.dtype, scores.shape) == (np.float32, (len(encoded), 2))
     # Padded batches and single rows add in another order.
     np.testing.assert_allclose(scores, wanted, rtol=1e-4, atol=1e-5)
     assert np.abs(predict(pair, encoded, "pretrained") - wanted).max() > 1e-2
@@ -485,14 +495,8 @@ def test_a_trained_tiny_pair_has_a_skill(pair: ModelPair, tmp_path: Path, labels
 def test_many_grafts_at_once_score_as_each_alone(
     pair: ModelPair, encoded: Encoded, region: Region, around: bool
 ) -> None:
-    part = Region(
-        {
-            name: region.indices[name]
-            for name in [p.name for p in pair.table.parameters if p.layer == 1]
-            if name in region.indices
-        },
-        region.shapes,
-    )
+    upper = {p.name for p in pair.table.parameters if p.layer == 1}
+    part = Region({name: region.indices[name] for name in region.indices if name in upper}, region.shapes)
     regions = [part, region - part, Region.empty(region.shapes), region]
     found = predict_grafts(pair, encoded, regions, region if around else None)
     np.testing.assert_array_equal(found, [predict(pair, encoded, "grafted", one) for one in regions])
@@ -516,38 +520,199 @@ def test_memory_that_runs_out_stays_what_it_is(tuned: Path, monkeypatch: pytest.
     refuses(MemoryError, None, load_model, tuned, "head")
 
 
-def test_cpu_is_always_there() -> None:
-    assert pick("cpu") == torch.device("cpu") and describe(torch.device("cpu")).startswith("cpu (")
-
-
 @pytest.mark.parametrize(
-    ("devices", "name", "wanted"), [(1, "auto", "cuda"), (0, "auto", "cpu"), (1, "cuda:0", "cuda:0")]
-)
-def test_a_device_is_picked_where_there_is_one(
-    monkeypatch: pytest.MonkeyPatch, devices: int, name: str, wanted: str
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: devices > 0)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
-    assert pick(name) == torch.device(wanted)
-
-
-@pytest.mark.parametrize(
-    ("devices", "name", "words"),
+    ("devices", "name", "wanted"),
     [
-        (0, "cuda", "--device cpu"),
-        (1, "cuda:1", "1 CUDA device"),
-        *((0, name, "auto, cpu, cuda") for name in ("gpu", "", "cuda:x", "cpu:0", "mps")),
+        (0, "cpu", "cpu"),
+        (1, "auto", "cuda"),
+        (0, "auto", "cpu"),
+        (1, "cuda:0", "cuda:0"),
+        (0, "cuda", NoDevice("--device cpu")),
+        (1, "cuda:1", NoDevice("1 CUDA device")),
+        *((0, name, NoDevice("auto, cpu, cuda")) for name in ("gpu", "", "cuda:x", "cpu:0", "mps")),
     ],
 )
-def test_a_device_that_is_not_there_or_unknown_is_refused_with_the_way_out(
-    monkeypatch: pytest.MonkeyPatch, devices: int, name: str, words: str
+def test_a_device_is_picked_or_refused_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, devices: int, name: str, wanted: str | NoDevice
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: devices > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
-    with pytest.raises(NoDevice, match=words):
-        pick(name)
+    if isinstance(wanted, NoDevice):
+        refuses(NoDevice, wanted.args[0], pick, name)
+    else:
+        assert pick(name) == torch.device(wanted)
+
+
+def test_the_processor_is_described() -> None:
+    assert describe(pick("cpu")).startswith("cpu (")
 
 
 @pytest.mark.gpu
 def test_a_gpu_is_described_by_its_name() -> None:
     assert torch.cuda.get_device_name(0) in describe(pick("cuda"))
+
+
+SLOW = pytest.mark.slow
+
+
+def every_fifth(pair: ModelPair) -> Region:
+    return Region.from_flat(np.arange(3, pair.d, 5), pair.table.shapes)
+
+
+def assert_equal_states(pair: ModelPair, lean: LeanPair, region: Region) -> None:
+    for state in STATES:
+        chosen = region if state in ("grafted", "complement") else None
+        with pair.at(state, chosen), lean.at(state, chosen):
+            assert fingerprint_of(lean) == fingerprint_of(pair), state
+
+
+@pytest.fixture
+def lean(base: Path, tuned: Path, readout: str) -> LeanPair:
+    return load_lean(base, tuned, readout=readout)
+
+
+@pytest.mark.cases(1, 2)
+@pytest.mark.parametrize(
+    ("family", "readout", "load_dtype", "options"),
+    [
+        pytest.param(family, readout, dtype, {"dtype": getattr(torch, dtype), "move_embeddings": moves}, marks=marks,
+                     id=f"{family}-{readout}-{dtype}")
+        for family, readout, dtype, moves, marks in (
+            ("bert", "head", "float32", True, ()),
+            ("roberta", "prompt", "float32", False, ()),
+            ("llama", "causal", "bfloat16", True, ()),
+            ("gpt2", "causal", "float32", True, SLOW),
+            ("opt", "head", "float32", False, SLOW),
+            ("distilbert", "head", "bfloat16", False, SLOW),
+        )
+    ],
+)  # fmt: skip
+def test_states_are_those_of_the_ordinary_mode(
+    pair: ModelPair, lean: LeanPair, tmp_path: Path, load_dtype: str
+) -> None:
+    facts = (lean.notes, lean.flat.dtype, dict(lean.outside).keys())
+    assert facts == (pair.notes, getattr(torch, load_dtype), pair.outside.keys())
+    before, encoded, region = fingerprint_of(lean), examples(tmp_path, pair, rows=6), every_fifth(pair)
+    assert_equal_states(pair, lean, region)
+    for state in STATES:
+        chosen = region if state in ("grafted", "complement") else None
+        assert np.array_equal(predict(pair, encoded, state, chosen), predict(lean, encoded, state, chosen))
+    for path in ("wise-ft", "wise-graft"):
+        with on_path(pair, path, 0.3, region), on_path(lean, path, 0.3, region):
+            assert fingerprint_of(lean) == fingerprint_of(pair), path
+    assert fingerprint_of(lean) == before and ends_check(lean, encoded).passed
+    # The ordinary mode computes the layers below these regions once for all of them; lean mode does not.
+    top = [p.name for p in pair.table.parameters if p.layer == pair.table.layers - 1]
+    uppers = [Region({name: np.arange(count) for name in top[:2]}, pair.table.shapes) for count in (3, 5)]
+    np.testing.assert_array_equal(predict_grafts(pair, encoded, uppers), predict_grafts(lean, encoded, uppers))
+    for one, other in zip(
+        *(grid_logits(p, encoded, {6: uppers[0]}, np.array([0.0, 0.4, 1.0])) for p in (pair, lean)), strict=True
+    ):
+        assert one[:3] == other[:3] and np.array_equal(one[3], other[3])
+    assert not differing(pair.graft(region).values, lean.graft(region).values)
+    assert movement_summary(pair.movement).equals(movement_summary(lean.movement))
+
+
+@pytest.mark.parametrize("family", ["opt"])
+def test_a_gradient_is_the_same_where_activations_are_computed_again(
+    pair: ModelPair, lean: LeanPair, tmp_path: Path
+) -> None:
+    encoded, index, counted = examples(tmp_path, pair, rows=6), torch.arange(pair.d), []
+    whole, problem = pair.problem(encoded), lean.problem(encoded)
+    problem.watch(index)
+    lean.model.base_model.decoder.layers[0].fc1.register_forward_hook(lambda *_: counted.append(1))
+    assert whole.train.backward() == problem.train.backward()
+    assert torch.equal(whole.flat.grad, problem.gradient_at(index))
+    assert len(counted) == 2  # forward, and again in the backward pass
+
+
+def test_values_come_from_the_files_not_from_the_model(pair: ModelPair, base: Path, tuned: Path) -> None:
+    """With float32 files in a bfloat16 model, the graft has the values of the files."""
+    lean = load_lean(base, tuned, dtype="bfloat16")
+    region = Region.from_flat(np.arange(50), pair.table.shapes)
+    assert lean.flat.dtype == torch.bfloat16 and not differing(lean.graft(region).values, pair.graft(region).values)
+
+
+def test_a_file_that_is_not_as_the_model_has_it_is_refused(base: Path, tuned: Path) -> None:
+    change_weights(
+        tuned, lambda t: {n.replace("0.attention.self.query.w", "0.attention.self.asked.w"): t[n] for n in t}
+    )
+    refuses((BadInput, PairMismatch), None, load_lean, base, tuned)
+
+
+@pytest.mark.parametrize("readout", ["prompt"])
+def test_a_model_that_did_not_move_is_refused(base: Path, tmp_path: Path) -> None:
+    refuses(PairMismatch, "identical", load_lean, base, shutil.copytree(base, tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("readout", ["prompt"])
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_a_difference_is_read_from_both_files(base: Path, tuned: Path, dtype: str | None) -> None:
+    strip(tuned, base, dtype)
+    pair, lean = load_pair(base, tuned), load_lean(base, tuned)
+    assert lean.notes == pair.notes and "stored without" in lean.notes[0]
+    assert_equal_states(pair, lean, every_fifth(pair))
+
+
+both_dtypes = pytest.mark.parametrize(
+    ("options", "load_dtype"),
+    [({"dtype": torch.float32}, "own"), ({"dtype": torch.bfloat16}, "own")],
+    ids=["float32", "bfloat16"],
+)
+
+
+@pytest.mark.cases(4, 2)
+@pytest.mark.parametrize("kind", NULLS)
+@both_dtypes
+def test_a_null_pair_moves_from_the_same_base(pair: ModelPair, kind: str) -> None:
+    null, compared = (
+        null_pair(pair, kind, 0),
+        {SHUFFLED: lambda tau: tau.sort().values, SIGNS: torch.abs, LEARNED_SIGNS: torch.abs}.get(kind),
+    )
+    assert null.flat is pair.flat and torch.equal(null.base, pair.base)
+    tau, moved = (one.finetuned.float() - one.base.float() for one in (pair, null))
+    atol, rtol = (1e-6, 1e-5) if pair.base.dtype == torch.float32 else (2e-2, 2e-2)
+    for start, end in zip(pair.table.offsets[:-1], pair.table.offsets[1:], strict=True):
+        own, other = tau[start:end], moved[start:end]
+        wanted, found = (compared(own), compared(other)) if compared else (-own, other)
+        assert torch.allclose(wanted, found, atol=atol, rtol=rtol)
+    assert not torch.equal(null.finetuned, pair.finetuned)
+    assert not NULLS[kind].is_drawn or not torch.equal(null.finetuned, null_pair(pair, kind, 1).finetuned)
+
+
+@pytest.mark.cases(4, 2)
+@pytest.mark.parametrize("kind", NULLS)
+@both_dtypes
+def test_lean_null_pairs_are_those_of_the_ordinary_mode(
+    pair: ModelPair, lean: LeanPair, tmp_path: Path, kind: str
+) -> None:
+    null, lean_null = null_pair(pair, kind, 3), null_pair(lean, kind, 3)
+    region = Region.from_flat(np.arange(2, pair.d, 7), pair.table.shapes)
+    encoded, before = examples(tmp_path, pair, rows=6), fingerprint_of(pair)
+    with null.at("grafted", region), lean_null.at("grafted", region):
+        assert fingerprint_of(null) == fingerprint_of(lean_null) != before
+    assert fingerprint_of(pair) == fingerprint_of(lean) == before, "both rest at the base again"
+    assert np.array_equal(predict(null, encoded, "grafted", region), predict(lean_null, encoded, "grafted", region))
+    for index in (torch.tensor([5, 0, pair.d - 1, 9]), slice(3, 40)):
+        assert torch.equal(null.finetuned[index], lean_null.finetuned[index])
+
+
+@both_dtypes
+def test_a_grafts_signs_are_those_given_in_both_modes(pair: ModelPair, lean: LeanPair) -> None:
+    order = np.random.default_rng(0).permutation(pair.d)[:500]
+    signs = np.resize(np.array([1, -1, 0, -1], dtype=np.float32), 500)
+    signed, lean_signed = (with_signs(null_pair(one, LEARNED_SIGNS, 0), order, signs) for one in (pair, lean))
+    base = pair.base[order].float()
+    tau = null_pair(pair, LEARNED_SIGNS, 0).finetuned[order].float() - base
+    wanted, unsigned = ((base + factor * tau).to(pair.base.dtype) for factor in (torch.from_numpy(signs), 1))
+    found = signed.finetuned[order]
+    assert torch.equal(found, wanted) and not torch.equal(found, unsigned), "no signs would pass"
+    region = Region.from_flat(np.sort(order), pair.table.shapes)
+    with signed.at("grafted", region), lean_signed.at("grafted", region):
+        assert fingerprint_of(signed) == fingerprint_of(lean_signed)
+    assert fingerprint_of(pair) == fingerprint_of(lean)
+
+
+@pytest.mark.parametrize(("kind", "rest", "words"), [("mixed", "base", "mixed"), (SHUFFLED, "zero", "control")])
+def test_unknown_nulls_and_controls_are_refused(base: Path, tuned: Path, kind: str, rest: str, words: str) -> None:
+    refuses(BadInput, words, null_pair, load_pair(base, tuned, rest=rest), kind, 0)

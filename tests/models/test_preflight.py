@@ -24,10 +24,8 @@ from skillviz.errors import (
     RandomHead,
     SkillvizError,
 )
-from skillviz.models.pair import load_pair
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.models.tokenizer import load_tokenizer, vocabulary, words_problem
-from skillviz.tasks import registry
 from skillviz.tasks.encode import refused
 from skillviz.tasks.task import LabelWords, Task
 from skillviz.tasks.template import parse
@@ -42,6 +40,7 @@ from tests.models.examples import (
     differing,
     drop,
     drop_tokenizer,
+    load_pair,
     refuses,
     tiny_model,
     tiny_pair,
@@ -50,7 +49,6 @@ from tests.models.examples import (
     weights,
 )
 from tests.tasks.make import made
-from tests.test_torch_free import heavy_after
 
 
 def task(*labels: str) -> Task:
@@ -210,17 +208,14 @@ def test_other_vocabulary(base: Path, tuned: Path) -> None:
     change_config(base, vocab_size=rows + 1)
     tokenizer.add_tokens(["[added]"])
     tokenizer.save_pretrained(base)
-    refuses(
-        PairMismatch,
-        f"{rows + 1} tokens in the base, {rows} in.*uses rows that only the base",
-        preflight(base, tuned).raise_first,
-    )
+    words = f"{rows + 1} tokens in the base, {rows} in.*uses rows that only the base"
+    refuses(PairMismatch, words, preflight(base, tuned).raise_first)
 
 
 @pytest.mark.parametrize("family", MASKED)
 def test_a_bare_model_without_a_named_readout_has_none(tmp_path: Path, family: str) -> None:
     check = checked(tmp_path, {"family": family}, {"family": family, "readout": "bare"})
-    assert check.readout == "" and [type(error) for error in check.errors] == [RandomHead]
+    assert (check.readout, [type(error) for error in check.errors]) == ("", [RandomHead])
     assert "would be random" in check.problems[0]
 
 
@@ -238,11 +233,8 @@ def test_other_label_names_are_a_note(
 ) -> None:
     named = {"config": {"id2label": {str(number): name for number, name in enumerate(names.split())}}}
     check = checked(tmp_path, {}, named, task=task(*labels.split()))
-    assert (check.fits, check.class_order, any(words in note for note in check.notes)) == (
-        len(labels.split()) == 2,
-        order,
-        is_told,
-    )
+    said = any(words in note for note in check.notes)
+    assert (check.fits, check.class_order, said) == (len(labels.split()) == 2, order, is_told)
 
 
 def test_without_its_tokenizer_the_base_takes_the_fine_tuned_models(base: Path, tuned: Path) -> None:
@@ -254,23 +246,15 @@ def test_without_its_tokenizer_the_base_takes_the_fine_tuned_models(base: Path, 
     refuses(ModelNotFound, "tokenizer", preflight(base, tuned).raise_first)
 
 
-def test_two_tokenizers_are_a_note(base: Path, tuned: Path) -> None:
-    path = tuned / "tokenizer.json"
-    for change, differs in (
-        ({"padding": {"strategy": "BatchLongest"}}, False),
-        ({"normalizer": {**json.loads(path.read_text())["normalizer"], "lowercase": False}}, True),
-    ):
-        change_json(path, **change)
-        assert any("tokenizers differ" in note for note in preflight(base, tuned).notes) == differs
-
-
 def test_stored_dtype_is_a_note(tmp_path: Path) -> None:
-    check = preflight(*tiny_pair(tmp_path / "a", dtype=torch.bfloat16, base_dtype=torch.float16))
-    told = {"base's": "float16", "fine-tuned model's": "bfloat16"}
+    check, both = (
+        preflight(*tiny_pair(tmp_path / str(base), dtype=torch.bfloat16, base_dtype=base))
+        for base in (torch.float16, torch.bfloat16)
+    )
     assert {
-        f"The {who} file is stored as {kind}. It is loaded as float32 by default." for who, kind in told.items()
+        f"The {who} file is stored as {kind}. It is loaded as float32 by default."
+        for who, kind in (("base's", "float16"), ("fine-tuned model's", "bfloat16"))
     } <= set(check.notes)
-    both = preflight(*tiny_pair(tmp_path / "b", dtype=torch.bfloat16, base_dtype=torch.bfloat16))
     assert sum("loaded as float32 by default, and as bfloat16 in lean mode." in note for note in both.notes) == 2
 
 
@@ -330,11 +314,6 @@ def roberta(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    return registry.task(tiny_task(tmp_path_factory.mktemp("task")))
-
-
 @pytest.mark.parametrize("family", MASKED)
 @pytest.mark.parametrize(
     "words", (("good", "bad"), ("good", "good!"), ("unheard-of", "bad"), ("Good", "good"), ("good bad", "bad"))
@@ -354,11 +333,6 @@ def test_a_readout_without_template_is_said_and_a_head_needs_none(tiny: Task, tm
     for readout, kind in (("prompt", "masked"), ("causal", "causal")):
         assert f"has no {kind} template" in words_problem(bare, readout, tmp_path)
     assert words_problem(bare, "head", tmp_path) == "" == words_problem(tiny, "prompt", tmp_path)
-
-
-@pytest.mark.nightly
-def test_it_needs_no_torch(tmp_path: Path) -> None:
-    assert heavy_after("skillviz.models.tokenizer", "tokenizers") == {}
 
 
 @pytest.mark.parametrize(
@@ -406,13 +380,8 @@ def test_deep_json_beside_a_tokenizer_is_refused_in_a_sentence(roberta: Path) ->
 
 
 def test_a_normalizer_that_lengthens_texts_without_end_is_refused(tiny: Task, roberta: Path) -> None:
-    change_json(
-        roberta / "tokenizer.json",
-        normalizer={
-            "type": "Sequence",
-            "normalizers": [{"type": "Replace", "pattern": {"String": "e"}, "content": "ee" * 50}] * 4,
-        },
-    )
+    longer = {"type": "Replace", "pattern": {"String": "e"}, "content": "ee" * 50}
+    change_json(roberta / "tokenizer.json", normalizer={"type": "Sequence", "normalizers": [longer] * 4})
     refuses(BadModel, "100,000,000 times as long", load_tokenizer, roberta)
     assert "times as long" in words_problem(tiny, "prompt", roberta)
 

@@ -1,7 +1,5 @@
 """Fixtures of the shared store of fake runs as the user's own folder, of runs with models, and of jobs."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """Tests of the examples page: filters, the linked box, texts if available, and a real worker's explanations."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -16,7 +14,7 @@ from skillviz.runs.store import Store, library
 from skillviz.ui.pages import examples
 from tests.fake_run import fake_run
 from tests.pages.conftest import OwnRun, Use
-from tests.plots.example_frames import FOURTEEN
+from tests.plots.frames import FOURTEEN
 from tests.runs.test_texts import run_of, with_columns
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_pair, tiny_task

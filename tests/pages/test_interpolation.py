@@ -1,8 +1,6 @@
 """Tests of the pages of paths and of other tasks: the slider over the stored grid, exact points and other tasks by a
 real worker, labels that are mapped by hand, and missing data."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Tests of every page on stored runs, also without classes, and on the shipped content: it opens, shows one run and its
 numbers, and explains missing content."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -162,11 +160,16 @@ def test_study_variants_are_offered_on_request_and_one_that_is_open_stays(empty:
     assert "0 · batch size 16" in seeds(shown) and "gray-badge[variant]" in said(shown)
 
 
-@pytest.mark.parametrize("name", [*RUN_PAGES, "runs", "compare"])
-def test_an_empty_store_explains_how_to_make_the_first_run(name: str, empty: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [*((name, ["There is no run yet", "EMPTY", "python -m skillviz localize"])
+       for name in (*RUN_PAGES, "runs", "compare")),
+     ("jobs", ["no jobs yet", "Start a localization"]), ("tour", ["Localize a pair"])],
+)  # fmt: skip
+def test_an_empty_store_explains_how_to_make_the_first_run(name: str, says: list[str], empty: Path) -> None:
     test = opened(name)
-    assert not lacks(said(test), "There is no run yet", str(empty))
-    assert "python -m skillviz localize" in test.code[0].value
+    text = "\n".join([said(test, "info", "markdown", "caption"), *links(test), *(code.value for code in test.code[:1])])
+    assert not lacks(text, *(part.replace("EMPTY", str(empty)) for part in says)) and not test.radio
 
 
 @pytest.mark.cases(3, 2)

@@ -1,7 +1,5 @@
 """Tests of "Show code": on every page that has it, the code runs as it stands and makes a figure of the page."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

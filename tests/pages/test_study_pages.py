@@ -1,8 +1,6 @@
 """Tests of methods, studies and paper on stored studies: shown and compared; empty, running and failed states; and of
 the form that starts a study: an experiment on own models, the number of processes, and its command."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,8 +1,6 @@
 """Tests of the surgery page: a hand-made region is counted without models, kept in the address, undone; then grafted,
 and saved with a real worker and a real job on a tiny pair; and of the region page's parts, scored on a click."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -85,13 +83,11 @@ def test_undo_goes_back_step_by_step_and_reset_to_the_runs_own_region(ids: dict[
     given(test, how="without", layers=[0])
     cut = {"difference": [own, {"layers": [0]}]}
     assert expression(test) == cut
-    pressed(given(test, rows="5"), "Undo")
-    assert expression(test) == cut and field(test, "rows").value == ""
+    assert expression(pressed(given(test, rows="5"), "Undo")) == cut and field(test, "rows").value == ""
     pressed(pressed(test, "Undo"), "Undo")
     assert expression(test) == own and not button(test, "Undo").disabled, "the keyboard is on it"
     assert expression(pressed(test, "Undo")) == own and button(test.run(), "Undo").disabled
-    pressed(given(test, how="parts"), RESET)
-    assert expression(test) == own and field(test, "how").value == "stored"
+    assert expression(pressed(given(test, how="parts"), RESET)) == own and field(test, "how").value == "stored"
     assert expression(pressed(test, "Undo")) == {} and not test.exception
 
 
@@ -109,9 +105,8 @@ def test_stored_regions_are_cut_and_put_together(ids: dict[str, str], made: tupl
          (other - mine).size),
     ]  # fmt: skip
     for values, wanted, size in steps:
-        found = expression(given(test, **values))
         ordered = {how: parts if how == "difference" or how in ("run", "size") else sorted(parts, key=str)
-                   for how, parts in found.items()}  # fmt: skip
+                   for how, parts in expression(given(test, **values)).items()}  # fmt: skip
         assert (ordered, metrics(test)[ENTRIES]) == (wanted, str(size)), values
     assert metrics(test)[HELD] == "0.0%" and 0 < (other - mine).size <= 65
     again = opened("surgery", **link(test))

@@ -2,8 +2,6 @@
 address, reset and presenter mode; and its messages for missing content. The right answers follow from the data, and may
 be "no clear difference"."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -210,11 +208,6 @@ def test_presenter_mode_is_large_and_can_be_left(skilled: Run) -> None:
     assert high == pytest.approx(low + UNDER, abs=1), "it has the place of what a room does not see"
     assert is_large(pressed(test, "Leave presenter mode")) == (False, False)
     assert is_large(pressed(test, "Present")) == (True, True)
-
-
-def test_without_a_run_it_says_what_to_do(empty: Path) -> None:
-    test = opened("tour", step=3)
-    assert "Localize a pair" in said(test, "info") and not test.radio
 
 
 def test_it_shows_the_opening_run_whatever_run_is_chosen(skilled: Run) -> None:

@@ -1,7 +1,5 @@
 """Invented frames of six runs, two localizers twice; seeded, never read from a file."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,6 +1,4 @@
-"""Every figure by name, drawn from the invented frames: `FULL` with data, `EMPTY` from frames without rows."""
-
-from __future__ import annotations
+"""Every figure by name, drawn from the invented frames: with data, or from frames without rows."""
 
 from collections.abc import Callable
 from functools import cache
@@ -35,17 +33,12 @@ from skillviz.plots import (
     transfer,
 )
 from tests.plots import compare_frames as several
-from tests.plots import example_frames as single
 from tests.plots import frames, study_frames
-from tests.plots import task_frames as several_tasks
 from tests.plots import wise_frames as wise
-
-Draw = Callable[..., go.Figure]
-
 
 SIDES = {"inside": wise.INSIDE, "outside": wise.OUTSIDE}
 # name: (function, function that makes the frame, other arguments)
-FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
+FIGURES: dict[str, tuple[Callable[..., go.Figure], Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "state_comparison": (overview.state_comparison, frames.scores, {"references": {"chance": 0.5, "majority": 0.501}}),
     "metric_by_size": (
         sparsity.metric_by_size,
@@ -110,23 +103,23 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "top_columns": (region.top_lines, lambda: frames.entries(400), {"rows": 384, "cols": 384, "axis": "column"}),
     "head_map": (region.head_map, frames.heads, {"chosen": 1}),
     "search_history": (overview.search_history, frames.history, {}),
-    "confidence_scatter": (examples.confidence_scatter, single.examples, {"chosen": "test-1"}),
-    "margin_scatter": (examples.confidence_scatter, single.examples, {"measure": "margin"}),
-    "class_probabilities": (examples.class_probabilities, single.probabilities, {"labels": single.TWO, "true": 1}),
+    "confidence_scatter": (examples.confidence_scatter, frames.examples, {"chosen": "test-1"}),
+    "margin_scatter": (examples.confidence_scatter, frames.examples, {"measure": "margin"}),
+    "class_probabilities": (examples.class_probabilities, frames.probabilities, {"labels": frames.TWO, "true": 1}),
     "class_probabilities_14": (
         examples.class_probabilities,
-        lambda: single.probabilities(14),
-        {"labels": single.FOURTEEN},
+        lambda: frames.probabilities(14),
+        {"labels": frames.FOURTEEN},
     ),
-    "confusion_matrix": (classes.confusion_matrix, single.confusions, {"labels": single.TWO}),
-    "confusion_matrix_14": (classes.confusion_matrix, lambda: single.confusions(14), {"labels": single.FOURTEEN}),
-    "class_results": (classes.class_results, single.class_rows, {"labels": single.TWO, "metric": "precision"}),
-    "class_results_14": (classes.class_results, lambda: single.class_rows(14), {"labels": single.FOURTEEN}),
-    "token_values": (attribution.token_values, single.tokens, {}),
-    "token_values_long": (attribution.token_values, lambda: single.tokens(6), {}),
-    "token_layers": (attribution.token_layers, single.flow, {}),
-    "token_layers_12": (attribution.token_layers, lambda: single.flow(12), {"limit": 3.0}),
-    "layer_parts": (attribution.layer_parts, single.parts, {}),
+    "confusion_matrix": (classes.confusion_matrix, frames.confusions, {"labels": frames.TWO}),
+    "confusion_matrix_14": (classes.confusion_matrix, lambda: frames.confusions(14), {"labels": frames.FOURTEEN}),
+    "class_results": (classes.class_results, frames.class_rows, {"labels": frames.TWO, "metric": "precision"}),
+    "class_results_14": (classes.class_results, lambda: frames.class_rows(14), {"labels": frames.FOURTEEN}),
+    "token_values": (attribution.token_values, frames.tokens, {}),
+    "token_values_long": (attribution.token_values, lambda: frames.tokens(6), {}),
+    "token_layers": (attribution.token_layers, frames.flow, {}),
+    "token_layers_12": (attribution.token_layers, lambda: frames.flow(12), {"limit": 3.0}),
+    "layer_parts": (attribution.layer_parts, frames.parts, {}),
     **{
         f"checkpoints_{panel}": (checkpoints.along_training, frames.checkpoints, {"panel": panel})
         for panel in checkpoints.PANELS
@@ -153,15 +146,15 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "zero_shot": (transfer.zero_shot, wise.tasks, {"references": {"chance": {"task-0": 0.5}}}),
     "zero_shot_14": (transfer.zero_shot, lambda: wise.tasks(14), {}),
     "graft_minus_finetuned": (transfer.graft_minus_finetuned, wise.differences, {}),
-    "overlap_of_tasks": (tasks.overlap_of_tasks, several_tasks.overlap, {}),
-    "iou_of_tasks": (tasks.overlap_of_tasks, several_tasks.overlap, {"kind": "iou"}),
-    "gain_of_regions": (tasks.gain_of_regions, several_tasks.gain, {}),
-    "harmful_regions": (tasks.gain_of_regions, several_tasks.harmful, {}),
-    "overlap_of_9": (tasks.overlap_of_tasks, lambda: several_tasks.overlap(several_tasks.DEMO), {"kind": "iou"}),
-    "overlap_of_13": (tasks.overlap_of_tasks, lambda: several_tasks.overlap(several_tasks.REAL), {}),
-    "union_gain": (tasks.union_gain, several_tasks.union, {}),
-    "stability_of_regions": (tasks.stability_of_regions, several_tasks.stability, {}),
-    "by_stage": (continual.by_stage, several_tasks.stages, {"start": {"sst2_sentences": 0.52}}),
+    "overlap_of_tasks": (tasks.overlap_of_tasks, frames.overlap, {}),
+    "iou_of_tasks": (tasks.overlap_of_tasks, frames.overlap, {"kind": "iou"}),
+    "gain_of_regions": (tasks.gain_of_regions, frames.gain, {}),
+    "harmful_regions": (tasks.gain_of_regions, frames.harmful, {}),
+    "overlap_of_9": (tasks.overlap_of_tasks, lambda: frames.overlap(frames.DEMO), {"kind": "iou"}),
+    "overlap_of_13": (tasks.overlap_of_tasks, lambda: frames.overlap(frames.REAL), {}),
+    "union_gain": (tasks.union_gain, frames.union, {}),
+    "stability_of_regions": (tasks.stability_of_regions, frames.stability, {}),
+    "by_stage": (continual.by_stage, frames.stages, {"start": {"sst2_sentences": 0.52}}),
     "against_touched": (methods.against_touched, study_frames.points, {"references": {"pretrained": 0.6}}),
     "against_touched_sizes": (methods.against_touched, lambda: study_frames.points(3), {"metric": "ece"}),
     "against_touched_many": (methods.against_touched, study_frames.board, {"references": {"pretrained": 0.6}}),
@@ -182,14 +175,7 @@ NAMES = sorted(FIGURES)
 
 
 @cache
-def draw(name: str, theme: str = "light") -> go.Figure:
-    """Return the figure from its full frame; it is shared between tests, which must not change it."""
+def draw(name: str, theme: str = "light", rows: int | None = None) -> go.Figure:
+    """Return the figure from its full frame, or from its first rows; tests share it and must not change it."""
     function, make, arguments = FIGURES[name]
-    return function(make(), theme=theme, **arguments)
-
-
-@cache
-def draw_empty(name: str, theme: str = "light") -> go.Figure:
-    """Return the figure from its frame without rows."""
-    function, make, arguments = FIGURES[name]
-    return function(make().iloc[:0], theme=theme, **arguments)
+    return function(make().iloc[:rows], theme=theme, **arguments)

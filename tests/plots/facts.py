@@ -1,7 +1,5 @@
 """Facts of figures as tables: what is true in words, the call that draws the figure, and the value at each path."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +21,7 @@ def at(of: Any, path: str) -> Any:
     if first == "*":
         return [at(one, rest) if rest else one for one in of]
     found = of[int(first)] if first.lstrip("-").isdigit() else getattr(of, first)
-    if rest:
-        return at(found, rest)
-    return listed(found)
+    return at(found, rest) if rest else listed(found)
 
 
 def listed(value: Any) -> Any:

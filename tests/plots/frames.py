@@ -1,6 +1,6 @@
-"""Invented frames with the columns, sizes and ties of real runs; seeded, never read from a file."""
+"""Invented frames with the columns, sizes and ties of real runs, examples and tasks; seeded, never read from a file.
 
-from __future__ import annotations
+Examples have long names and markup; of four tasks, two are related."""
 
 from itertools import product
 
@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.tables import check
+from skillviz.plots.tasks import PURIFIED, SINGLE, UNION_OF
+from tests.studies import fake_tables
 from tests.studies.fake_tables import FAKE_TABLES, with_ends
 
 D = 10_646_784
@@ -35,10 +37,10 @@ def curve(seeds: int = 3) -> pd.DataFrame:
     ]
     rows += [("learned", seed, size, 0.778 + 0.009 * seed) for seed, size in enumerate((2_907, 3_666, 5_241)[:seeds])]
     table = pd.DataFrame(rows, columns=["localizer", "seed", "size", "value"])
-    told = {"share": table["size"] / D, "dataset": "sst2", "split": "test", "metric": "accuracy"}
-    table = table.assign(**told, low=table["value"] - 0.019, high=table["value"] + 0.018)
-    nll = table.assign(metric="nll", value=1.2 - table["value"], low=1.17 - table["value"], high=1.23 - table["value"])
-    return pd.concat([table, nll], ignore_index=True)
+    value, told = table["value"], {"share": table["size"] / D, "dataset": "sst2", "split": "test"}
+    accuracy = table.assign(**told, metric="accuracy", low=value - 0.019, high=value + 0.018)
+    nll = accuracy.assign(metric="nll", value=1.2 - value, low=1.17 - value, high=1.23 - value)
+    return pd.concat([accuracy, nll], ignore_index=True)
 
 
 def _state_bins(state: str, sharpness: float, n: int, bins: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -68,15 +70,14 @@ def reliability(states: tuple[str, ...] = ("finetuned", "grafted", "temperature"
 def scopes() -> pd.DataFrame:
     """Return counts by confidence of test examples, and of texts that fit no class, with lower confidence."""
     rng, edges = np.random.default_rng(3), np.linspace(0, 1, 21)
-    rows = [
+    return pd.concat([
         pd.DataFrame({
             "state": state, "scope": scope, "lower": edges[:-1], "upper": edges[1:],
             "count": np.histogram(rng.beta(sharp, 1.2, 900), edges)[0],
         })
         for state, sharpness in (("pretrained", (2, 1.8)), ("grafted", (6, 2)), ("finetuned", (9, 4)))
         for scope, sharp in zip(("test", "out_of_scope"), sharpness, strict=True)
-    ]  # fmt: skip
-    return pd.concat(rows, ignore_index=True)
+    ], ignore_index=True)  # fmt: skip
 
 
 KINDS = ("query", "key", "value", "attention output", "MLP in", "MLP out", "LayerNorm")
@@ -93,8 +94,9 @@ def layers(count: int = 6, empty: bool = False) -> pd.DataFrame:
         expected = 0 if empty or (layer + len(kind)) % 7 == 0 else 1e-3 * cells * weight.get(kind, 0.8)
         chosen = min(cells, int(rng.poisson(expected * (0.3 if layer < 2 else 1.3))))
         rows.append((f"l.{layer}.{kind}.{'bias' if bias else 'weight'}", layer, kind, bias, *shape, chosen, cells))
-    columns = ["parameter", "layer", "kind", "is_bias", "rows", "cols", "selected", "total"]
-    table = pd.DataFrame(rows, columns=columns).astype({"layer": "Int64"})
+    table = pd.DataFrame(
+        rows, columns=["parameter", "layer", "kind", "is_bias", "rows", "cols", "selected", "total"]
+    ).astype({"layer": "Int64"})
     movement = np.sqrt(table["total"]) * 1e-3 * rng.uniform(0.5, 2, len(table))
     held = np.sqrt(table["selected"] / table["total"]) * movement * 2
     return table.assign(movement_l2=movement, movement_l2_selected=np.minimum(held, movement))
@@ -108,10 +110,12 @@ def heads(layers: int = 6, count: int = 12) -> pd.DataFrame:
 
 def shared_layers() -> pd.DataFrame:
     """Return `layers` with the overlap with another region of the same size."""
-    table = layers()
-    both = np.floor(0.3 * table["selected"]).astype(float)
-    rest = table["selected"] - both
-    return table.assign(only_a=rest, both=both, only_b=rest, expected=table["selected"] ** 2 / table["total"])
+    return layers().assign(
+        both=lambda table: np.floor(0.3 * table["selected"]).astype(float),
+        only_a=lambda table: table["selected"] - table["both"],
+        only_b=lambda table: table["only_a"],
+        expected=lambda table: table["selected"] ** 2 / table["total"],
+    )
 
 
 def minimal_layers() -> pd.DataFrame:
@@ -121,8 +125,7 @@ def minimal_layers() -> pd.DataFrame:
 
 def roles() -> pd.DataFrame:
     """Return one row for each cell, with the share of regions that are denser there than on average."""
-    table = layers()
-    table = table[~table["is_bias"].astype(bool)].drop_duplicates(["layer", "kind"])
+    table = layers().query("not is_bias").drop_duplicates(["layer", "kind"])
     return table.assign(dense=np.arange(len(table)) % 4 / 3)
 
 
@@ -131,8 +134,8 @@ def entries(count: int, rows: int = 384, cols: int = 384) -> pd.DataFrame:
     rng = np.random.default_rng(3)
     flat: np.ndarray = np.empty(0, dtype=np.int64)
     while len(flat) < count:
-        row = (rows * rng.beta(0.5, 1.5, count)).astype(np.int64)
-        flat = np.unique(np.concatenate([flat, row * cols + rng.integers(0, cols, count)]))
+        row, col = (rows * rng.beta(0.5, 1.5, count)).astype(np.int64), rng.integers(0, cols, count)
+        flat = np.unique(np.concatenate([flat, row * cols + col]))
     flat = np.sort(rng.permutation(flat)[:count])
     return pd.DataFrame({"row": flat // cols, "col": flat % cols})
 
@@ -142,12 +145,11 @@ def history(steps: int = 50, localizer: str = "stagewise") -> pd.DataFrame:
     rng, step = np.random.default_rng(4), np.arange(1, steps + 1)
     added = np.full(steps, 213)
     removed = np.where(step > 45, 213, rng.integers(0, 40, steps))
-    table = pd.DataFrame({"localizer": localizer, "target": 10_646, "step": step, "added": added, "removed": removed})
-    return table.assign(
-        loss=0.37 + 0.3 * np.exp(-step / 12) + rng.normal(0, 0.02, steps),
-        size=1_064 + np.cumsum(added - removed),
-        seconds=step * 2.7,
-    )
+    return pd.DataFrame({
+        "localizer": localizer, "target": 10_646, "step": step, "added": added, "removed": removed,
+        "loss": 0.37 + 0.3 * np.exp(-step / 12) + rng.normal(0, 0.02, steps),
+        "size": 1_064 + np.cumsum(added - removed), "seconds": step * 2.7,
+    })  # fmt: skip
 
 
 def scores(states: tuple[str, ...] = ("pretrained", "grafted", "finetuned", "complement")) -> pd.DataFrame:
@@ -171,38 +173,36 @@ def rows(values: list[float], name: str = "stagewise", seeds: list[int] | None =
 
 def effects(layers: int = 4, heads: int = 0) -> pd.DataFrame:
     """Return the effect of each cell of a small map, or of each of `heads` heads per layer; one cell is missing."""
-    generator = np.random.default_rng(7)
-    kinds = ("query", "value", "MLP in", "bias")
     places = [(n, "", h) for n in range(layers) for h in range(heads)] or [
-        (n, k, None) for n in range(layers) for k in kinds
+        (n, k, None) for n in range(layers) for k in ("query", "value", "MLP in", "bias")
     ]
     frame = pd.DataFrame(places[1:], columns=["layer", "kind", "head"]).astype({"layer": "Int64", "head": "Int64"})
-    value = generator.normal(0, 0.05, len(frame))
+    value = np.random.default_rng(7).normal(0, 0.05, len(frame))
     return with_ends(frame.assign(size=100, value=value), 0.05).assign(holds=np.abs(value) > 0.06)
 
 
 def subskill_stability() -> pd.DataFrame:
     """Return the stability of 2 to 4 sub-skills, of a region (draw 0) and of two control draws."""
+    places = pd.DataFrame({"draw": np.repeat([0, 1, 2], 3), "count": np.tile([2, 3, 4], 3)})
     value = np.random.default_rng(6).uniform(0.5, 0.9, 9)
-    places = {"draw": np.repeat([0, 1, 2], 3), "count": np.tile([2, 3, 4], 3)}
-    return pd.DataFrame({**places, "value": value, "low": value - 0.05, "high": value + 0.04})
+    return places.assign(value=value, low=value - 0.05, high=value + 0.04)
 
 
 def subskill_loadings() -> pd.DataFrame:
     """Return the loadings of two sub-skills on four parts; the last part has none."""
-    names = [f"layer {n}, value" for n in range(4)]
-    rows = ([0.6, 0.4, 0.0, 0.0], [0.004, 0.1, 0.896, 0.0])
-    return pd.concat(
-        [pd.DataFrame({"subskill": n, "name": names, "value": row}) for n, row in enumerate(rows, 1)], ignore_index=True
-    )
+    return pd.DataFrame({
+        "subskill": np.repeat([1, 2], 4), "name": [f"layer {n}, value" for n in range(4)] * 2,
+        "value": [0.6, 0.4, 0.0, 0.0, 0.004, 0.1, 0.896, 0.0],
+    })  # fmt: skip
 
 
 def comparisons(rows: int) -> pd.DataFrame:
     """Return differences of slices or parts, with a control."""
     value = np.sort(np.random.default_rng(8).normal(0, 0.05, rows))
-    names = [f"layer {n}, value" for n in range(rows)]
-    ends = {"low": value - 0.04, "high": value + 0.05, "control": value / 3}
-    return pd.DataFrame({"name": names, "value": value, **ends, "n": 40, "order": range(rows)})
+    return pd.DataFrame({
+        "name": [f"layer {n}, value" for n in range(rows)], "value": value, "low": value - 0.04, "high": value + 0.05,
+        "control": value / 3, "n": 40, "order": range(rows),
+    })  # fmt: skip
 
 
 def checkpoints() -> pd.DataFrame:
@@ -215,3 +215,135 @@ def risks() -> pd.DataFrame:
     at, most = np.arange(1, 101) / 100, {"pretrained": 0.35, "grafted": 0.15, "finetuned": 0.11}
     rows = [(s, c, end * c**1.5, 0.0, end * c**1.5 + 0.02 / c**0.7) for s, end in most.items() for c in at]
     return pd.DataFrame(rows, columns=["state", "coverage", "risk", "low", "high"])
+
+
+TWO = ("negative", "positive")
+FOURTEEN = (
+    "Company", "EducationalInstitution", "Artist", "Athlete", "OfficeHolder", "MeanOfTransportation", "Building",
+    "NaturalPlace", "Village", "Animal", "Plant", "Album", "Film", "WrittenWork",
+)  # fmt: skip
+STATES = ("pretrained", "grafted", "finetuned")
+SENTENCE = "<s> the un believable plot is n't good but the actors & <unk> make it worth the ticket It was <mask> . </s>"
+
+
+def examples(n: int = 400) -> pd.DataFrame:
+    """Return the scatter's frame: a confident fine-tuned model, a less confident graft, and a third filtered out."""
+    rng = np.random.default_rng(5)
+    tuned, graft = rng.beta(3, 0.5, n), rng.beta(2, 0.8, n)
+    case = np.where(
+        tuned > 0.5, np.where(graft > 0.5, "both", "finetuned"), np.where(graft > 0.5, "grafted", "neither")
+    )
+    ids = [f"test-{i}" for i in range(n)]
+    return pd.DataFrame({
+        "example_id": ids, "case": case, "finetuned": tuned, "grafted": graft, "shown": np.arange(n) % 3 > 0,
+        "words": [f"<b>{i}</b><br>film" for i in ids],
+    })  # fmt: skip
+
+
+def confusions(classes: int = 2, n: int = 1821) -> pd.DataFrame:
+    """Return the counts of a mostly right model; with many classes, the last one has no examples."""
+    rng = np.random.default_rng(6)
+    chance = np.full((classes, classes), 0.3 / classes) + 0.7 * np.eye(classes)
+    seen = classes if classes < 5 else classes - 1
+    counts = np.stack(
+        [rng.multinomial(n // classes if i < seen else 0, chance[i] / chance[i].sum()) for i in range(classes)]
+    )
+    true, predicted = np.indices(counts.shape)
+    return pd.DataFrame({"true": true.ravel(), "predicted": predicted.ravel(), "count": counts.ravel()})
+
+
+def class_rows(classes: int = 2) -> pd.DataFrame:
+    """Return precision, recall and F1 of every class and state; one precision is undefined."""
+    rng, metrics = np.random.default_rng(7), ("precision", "recall", "f1")
+    rows = [
+        (state, c, metric, np.nan if (state, c, metric) == ("pretrained", 0, "precision") else rng.uniform(0.5, 0.97))
+        for state, c, metric in product(STATES, range(classes), metrics)
+    ]
+    return pd.DataFrame(rows, columns=["state", "class", "metric", "value"]).assign(
+        n=lambda f: 10 + 400 * f["class"],
+        low=lambda f: f["value"] - 0.05,
+        high=lambda f: (f["value"] + 0.05).clip(upper=1.0),
+    )
+
+
+def probabilities(classes: int = 2) -> pd.DataFrame:
+    """Return one example's class probabilities in three states."""
+    rng = np.random.default_rng(8)
+    rows = [(s, c, p) for s in STATES for c, p in enumerate(rng.dirichlet(np.ones(classes)))]
+    return pd.DataFrame(rows, columns=["state", "class", "probability"])
+
+
+def tokens(repeats: int = 1) -> pd.DataFrame:
+    """Return attributions of a sentence's tokens in three states; special tokens have none."""
+    rng, words = np.random.default_rng(9), SENTENCE.split()
+    words = [words[0], *words[1:-1] * repeats, words[-1]]
+    special = [w in ("<s>", "</s>", "<mask>") for w in words]
+    return pd.concat([
+        pd.DataFrame({"position": range(len(words)), "token": words, "special": special})
+        .assign(value=np.where(special, 0.0, rng.normal(0, 0.4, len(words))), state=state)
+        for state in STATES
+    ], ignore_index=True)  # fmt: skip
+
+
+def flow(layers: int = 2) -> pd.DataFrame:
+    """Return the conductance of the blocks by token in one state."""
+    one = tokens().query("state == 'grafted'").drop(columns="state")
+    return pd.concat(
+        [one.assign(layer=i, value=one["value"] * (1 + 0.3 * i)) for i in range(layers)], ignore_index=True
+    )
+
+
+def parts(layers: int = 6) -> pd.DataFrame:
+    """Return the effect of each layer's attention and MLP, in three states."""
+    rng = np.random.default_rng(10)
+    rows = [
+        (state, part, layer, rng.normal(0.2, 0.5))
+        for state in STATES
+        for part in ("attention output", "MLP out")
+        for layer in range(layers)
+    ]
+    return pd.DataFrame(rows, columns=["state", "part", "layer", "value"])
+
+
+TASKS = fake_tables.TASKS
+REAL = ("ag_news", "cr", "mnli", "mpqa", "mr", "mrpc", "qnli", "qqp", "rte", "snli", "sst2_sentences", "subj", "trec")
+DEMO = (
+    "film-sentiment", "film-subjectivity", "gadget-sentiment", "news-inference", "news-paraphrase", "news-topic",
+    "question-paraphrase", "question-type", "scene-inference",
+)  # fmt: skip
+
+
+def overlap(tasks: tuple[str, ...] = TASKS) -> pd.DataFrame:
+    return fake_tables.overlap(tasks, np.random.default_rng(0))
+
+
+def harmful() -> pd.DataFrame:
+    """Return gains, some of them below zero, and some above the multi-task model's."""
+    frame = gain()
+    for first, values in enumerate(((-0.127, -0.224, -0.103), (-0.05, -0.224, 0.123), (1.02, 0.97, 1.08))):
+        frame.loc[frame.index[first::5], ["value", "low", "high"]] = values
+    return frame
+
+
+def gain() -> pd.DataFrame:
+    return fake_tables.gain(TASKS, np.random.default_rng(1))
+
+
+def stages() -> pd.DataFrame:
+    return fake_tables.stages(TASKS, np.random.default_rng(2))
+
+
+def stability() -> pd.DataFrame:
+    """Return the stability at one size, from two sources."""
+    return pd.DataFrame(
+        {"task": task, "source": source, "iou": value, "low": value - 0.05, "high": value + 0.05}
+        for task in TASKS
+        for source, value in (("mask seeds", 0.4), ("bootstrap", 0.6))
+    ).assign(chance=0.015, chance_low=0.01, chance_high=0.02)
+
+
+def union() -> pd.DataFrame:
+    """Return a union of the first two tasks, scored on every task; the last task's gain is undefined."""
+    values = {UNION_OF: (0.8, 0.8, 0.2, np.nan), PURIFIED: (0.9, 0.9, 0.2, 0.2), SINGLE: (0.75,) * 4}
+    rows = [{"task": t, "what": what, "value": of[n]} for n, t in enumerate(TASKS) for what, of in values.items()]
+    return with_ends(rows, 0.1)

@@ -1,7 +1,5 @@
 """Invented frames of studies for the figures of methods and of the paper."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -30,12 +28,11 @@ def points(several: int = 1) -> pd.DataFrame:
 def board() -> pd.DataFrame:
     """Return eight searches' grafts at three sizes each, and the fine-tuned model."""
     many = [row.method for row in table.LOCALIZERS.values() if row.method != "graft"][:8]
-    rows = [*product(many, SHARES), ("ft", 1.0)]
-    told = {"recipe": "", "label": "", "metric": "accuracy"}
     return with_ends(
-        {**told, "method": method, "touched": touched, "value": 0.6 + 0.011 * number}
-        for number, (method, touched) in enumerate(rows)
-    )
+        {"recipe": "", "label": "", "metric": "accuracy", "method": method, "touched": touched,
+         "value": 0.6 + 0.011 * number}
+        for number, (method, touched) in enumerate([*product(many, SHARES), ("ft", 1.0)])
+    )  # fmt: skip
 
 
 def differences() -> pd.DataFrame:
@@ -81,9 +78,10 @@ def settings() -> pd.DataFrame:
     rows += [(search, np.nan, steps, np.nan, batch, 0.03) for search, steps, batch in told]
     searches = pd.DataFrame(rows, columns=["localizer", "lr", "steps", "bias", "batch_size", "value"])
     share, accuracy = searches["value"], 0.6 + 0.2 * searches["value"] ** 0.2
-    sizes = searches.assign(metric="size", low=share / 2, high=share * 2)
-    scores = searches.assign(metric="accuracy", value=accuracy, low=accuracy - 0.04, high=accuracy + 0.04)
-    return pd.concat([sizes, scores]).sort_index(kind="stable", ignore_index=True)
+    return pd.concat([
+        searches.assign(metric="size", low=share / 2, high=share * 2),
+        searches.assign(metric="accuracy", value=accuracy, low=accuracy - 0.04, high=accuracy + 0.04),
+    ]).sort_index(kind="stable", ignore_index=True)  # fmt: skip
 
 
 def runs() -> pd.DataFrame:

@@ -1,9 +1,5 @@
 """Tests of a panel per model: bars show shares with the wrong part; accuracy with its interval, gap, count and ECE."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -21,20 +17,29 @@ from tests.plots import frames
 from tests.plots.every_figure import draw
 from tests.plots.facts import Between, Holding, Of, facts, read
 
-NAN = float("nan")
 TITLES = [STATES[name].title for name in ("grafted", "finetuned", "temperature")]
 
 
 def two_bins(**changes: object) -> pd.DataFrame:
     """Return two filled bins by hand (30 with confidence 60%, 40% right; 10 with 90%, all right) and an empty one."""
-    bins = {"bin": [0, 1, 2], "lower": [0.0, 0.5, 0.75], "upper": [0.5, 0.75, 1.0], "count": [0, 30, 10],
-            "confidence": [NAN, 0.6, 0.9], "accuracy": [NAN, 0.4, 1.0], "low": [NAN, 0.25, 0.72],
-            "high": [NAN, 0.58, 1.0], "state": "grafted"}  # fmt: skip
-    return pd.DataFrame(bins).assign(**changes)
+    return pd.DataFrame({
+        "bin": [0, 1, 2], "lower": [0.0, 0.5, 0.75], "upper": [0.5, 0.75, 1.0], "count": [0, 30, 10],
+        "confidence": [np.nan, 0.6, 0.9], "accuracy": [np.nan, 0.4, 1.0], "low": [np.nan, 0.25, 0.72],
+        "high": [np.nan, 0.58, 1.0], "state": "grafted",
+    }).assign(**changes)  # fmt: skip
 
 
-def titles(figure: go.Figure) -> list[str]:
-    return [note.text.replace("\N{NO-BREAK SPACE}", " ") for note in figure.layout.annotations]
+def titles(layout: go.Layout) -> list[str]:
+    return [note.text.replace("\N{NO-BREAK SPACE}", " ") for note in layout.annotations]
+
+
+def names(layout: go.Layout) -> list[str]:
+    """Return the models in the panels' titles, without the two lines below each."""
+    return ["".join(title.split("<br>")[:-2]) for title in titles(layout)]
+
+
+# The first view of the page for a task of four classes.
+FOUR_CLASSES = reliability(np.random.default_rng(0).normal(0, 3, (400, 4)), np.zeros(400, dtype=int), 15, False)
 
 
 test_a_panel_shows = facts(
@@ -50,7 +55,7 @@ test_a_panel_shows = facts(
             },
         ),
         "nothing as wrong without accuracies": (
-            lambda: confidence_histogram(two_bins(accuracy=NAN)),
+            lambda: confidence_histogram(two_bins(accuracy=np.nan)),
             {
                 "data.*.name": ["grafted"], "layout.annotations.*.text": ["grafted"],
                 **{f"grafted/hovertext.{number}": Holding(but=("wrong",)) for number in range(3)},
@@ -111,7 +116,44 @@ test_a_panel_shows = facts(
                 "fine-tuned/xaxis": "x2", "fine-tuned: interval/xaxis": "x2", "fine-tuned: interval/fill": "toself",
                 "fine-tuned/hovertext.0": Holding("examples near"), "layout.yaxis.range.1": Between(100, np.inf),
                 "layout.annotations.0.text": Holding("grafted<br>smECE"),
+                "layout": Of(lambda layout: titles(layout)[0],
+                             "grafted<br>smECE 1.4%<br>(0.0–2.2)<br>ECE 0.0%<br>(0.0–2.3)"),
             },
+        ),
+        **{
+            f"what is wrong in a title whose lines three panels hold on a phone: {state}": (
+                lambda state=state: confidence_histogram(two_bins(state=state)),
+                {"layout": Of(titles, [f"{name}<br>45.0% wrong<br>(hatched)"])},
+            )
+            for state, name in (
+                ("grafted", "grafted"), ("finetuned", "fine-tuned"), ("temperature", "temperature-<br>scaled"),
+            )
+        },
+        **{
+            f"one model, and all panels have the same axes: {make.__name__}": (
+                lambda make=make: make(frames.reliability()),
+                {
+                    "layout": Of(names, TITLES), "layout.yaxis.matches": None, "layout.yaxis2.matches": "y",
+                    "layout.yaxis3.matches": "y", **{f"{TITLES[n - 1]}/xaxis": f"x{n}" for n in (2, 3)},
+                    f"{TITLES[0]}/xaxis": "x",
+                    **{f"layout.xaxis{n}.range": list(make(frames.reliability()).layout.xaxis.range) for n in (2, 3)},
+                },
+            )
+            for make in (confidence_histogram, reliability_diagram)
+        },
+        "four models in two rows of two, not in three and one": (
+            lambda: reliability_diagram(pd.concat([two_bins(state=f"run {i}") for i in range(4)])),
+            {
+                "layout.xaxis.domain.0": 0, "layout.xaxis2.domain.0": Between(0.5, 1), "layout.xaxis3.domain.0": 0,
+                "layout": Of(lambda layout: layout.xaxis4.domain[0] == layout.xaxis2.domain[0], True),
+                "layout.height": 2 * reliability_diagram(two_bins()).layout.height,
+            },
+        ),
+        "the counts in three panels of fifteen bins": (
+            lambda: reliability_diagram(
+                pd.concat(FOUR_CLASSES.assign(state=s) for s in ("grafted", "finetuned", "temperature"))
+            ),
+            {"data.*.name": Of(lambda of: sum(name.endswith(": examples") for name in of), 3)},
         ),
         "risk to full coverage, in an axis that a few examples do not stretch": (
             lambda: draw("risk_coverage"),
@@ -126,38 +168,6 @@ test_a_panel_shows = facts(
 )  # fmt: skip
 
 
-def test_titles_say_what_is_wrong_in_lines_that_three_panels_hold_on_a_phone() -> None:
-    wrong = "45.0% wrong<br>(hatched)"
-    names = {"grafted": "grafted", "finetuned": "fine-tuned", "temperature": "temperature-<br>scaled"}
-    for state, name in names.items():
-        assert titles(confidence_histogram(two_bins(state=state))) == [f"{name}<br>{wrong}"]
-    assert titles(draw("smooth_reliability"))[0] == "grafted<br>smECE 1.4%<br>(0.0–2.2)<br>ECE 0.0%<br>(0.0–2.3)"
-
-
-@pytest.mark.parametrize("make", [confidence_histogram, reliability_diagram])
-def test_each_model_has_a_panel_of_its_own_with_the_same_axes(make: Callable[..., go.Figure]) -> None:
-    figure = make(frames.reliability())
-    assert ["".join(title.split("<br>")[:-2]) for title in titles(figure)] == TITLES
-    assert read(figure, *(f"{title}/xaxis" for title in TITLES)) == ["x", "x2", "x3"]
-    assert len({tuple(axis.range) for axis in figure.select_xaxes()}) == 1
-    assert [axis.matches for axis in figure.select_yaxes()] == [None, "y", "y"]
-
-
-def test_more_models_than_a_row_holds_go_on_below() -> None:
-    """There are two rows of two, not three and one."""
-    figure = reliability_diagram(pd.concat([two_bins(state=f"run {i}") for i in range(4)]))
-    lefts = [axis.domain[0] for axis in figure.select_xaxes()]
-    assert lefts == [0, Between(0.5, 1), 0, lefts[1]]
-    assert figure.layout.height == 2 * reliability_diagram(two_bins()).layout.height
-
-
-def test_counts_are_drawn_in_three_panels_of_fifteen_bins() -> None:
-    """This is the first view of the page for a task of four classes."""
-    rows = reliability(np.random.default_rng(0).normal(0, 3, (400, 4)), np.zeros(400, dtype=int), 15, False)
-    figure = reliability_diagram(pd.concat(rows.assign(state=s) for s in ("grafted", "finetuned", "temperature")))
-    assert sum(trace.name.endswith(": examples") for trace in figure.data) == 3
-
-
 @pytest.mark.slow
 @given(
     logits=arrays(np.float64, (40, 3), elements=st.floats(-4, 4)),
@@ -167,6 +177,7 @@ def test_counts_are_drawn_in_three_panels_of_fifteen_bins() -> None:
 @settings(max_examples=20, deadline=None)
 def test_the_title_has_the_ece_of_the_bins(logits: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> None:
     rows = reliability(logits, labels, bins, equal_mass).assign(state="grafted")
-    said = formats.percent(ece(logits, labels, bins, equal_mass))
-    found = read(reliability_diagram(rows), "layout.annotations.0.text", "grafted: examples/text")
-    assert found == [f"grafted<br>ECE {said}<br>hatched: gap", [f"{int(n):,}" for n in rows["count"] if n > 0]]
+    assert read(reliability_diagram(rows), "layout.annotations.0.text", "grafted: examples/text") == [
+        f"grafted<br>ECE {formats.percent(ece(logits, labels, bins, equal_mass))}<br>hatched: gap",
+        [f"{int(n):,}" for n in rows["count"] if n > 0],
+    ]

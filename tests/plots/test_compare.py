@@ -1,25 +1,125 @@
-"""Tests of several runs side by side: rows, the baseline at zero, distinct marks for runs of one localizer; and of the
-overlap map: cells in percent with chance below, rows from the top, empty regions blank."""
+"""Tests of the states side by side, each with its mark and interval; of several runs side by side: rows, the baseline
+at zero, distinct marks for runs of one localizer; and of the overlap map: cells in percent with chance below, rows from
+the top, empty regions blank."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
 from skillviz.plots.cells import CIVIDIS, blended, contrast
 from skillviz.plots.compare import differences, run_styles, values
 from skillviz.plots.overlap import COLUMNS, FEW, LINE, overlap_map
-from skillviz.plots.theme import LOCALIZERS
+from skillviz.plots.overview import search_history, state_comparison
+from skillviz.plots.tasks import gain_of_regions
+from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import compare_frames as several
-from tests.plots.facts import Holding, facts
+from tests.plots import frames
+from tests.plots.facts import Between, Holding, Of, facts
 from tests.refused import refused
+
+FAR = "chance 25.0%, off the scale"
+
+NAMES = ("stagewise", "frank-wolfe")
+
+
+def in_the_legend(traces: list[Any]) -> list[tuple[str, str]]:
+    return [(trace.name, trace.line.color) for trace in traces if trace.showlegend is not False]
+
+
+test_side_by_side_there_is = facts(
+    {
+        "a panel a metric and a dot a state": (
+            lambda: state_comparison(frames.scores()),
+            {
+                "data.*.name": ["pre-trained", "grafted", "fine-tuned", "complement"] * 3,
+                "layout.xaxis.title.text": "accuracy, %", "layout.xaxis2.title.text": "ECE, %",
+                "layout.xaxis3.title.text": "NLL, nats", "layout": Holding("xaxis3", but=("xaxis4",)),
+                "grafted/0.x.0": pytest.approx(80.1), "grafted/0.marker.symbol": "diamond",
+                "grafted/0.marker.color": STATES["grafted"].color,
+            },
+        ),
+        "an interval from low to high": (
+            lambda: state_comparison(frames.scores()),
+            {
+                "fine-tuned/0.x.0": pytest.approx(86.4), "fine-tuned/0.error_x.array.0": pytest.approx(1.6),
+                "fine-tuned/0.error_x.arrayminus.0": pytest.approx(1.6),
+                "fine-tuned/0.hovertext.0": Holding("86.4% accuracy", "84.8–88.0"),
+            },
+        ),
+        "one order of the states from top to bottom": (
+            lambda: state_comparison(frames.scores().iloc[::-1]),
+            {"layout.yaxis.categoryarray": ["complement", "fine-tuned", "grafted", "pre-trained"]},
+        ),
+        "no panel of a metric that was not taken": (
+            lambda: state_comparison(frames.scores().query("metric != 'ece'")),
+            {
+                "layout.xaxis.title.text": "accuracy, %", "layout.xaxis2.title.text": "NLL, nats",
+                "layout": Holding("xaxis2", but=("xaxis3",)),
+            },
+        ),
+        "chance in the first panel": (
+            lambda: state_comparison(frames.scores(), references={"chance": 0.6, "majority": 0.62}),
+            {
+                "layout.shapes.*.x0": [60, 62], "layout.shapes.*.xref": ["x", "x"],
+                "layout.xaxis.range.0": Between(-np.inf, 60),
+                "data": Of(lambda traces: [*dict(in_the_legend(traces))], ["chance 60.0%", "majority 62.0%"]),
+            },
+        ),
+        "several localizers in their styles": (
+            lambda: search_history(pd.concat([frames.history(5), frames.history(5, "frank-wolfe")])),
+            {
+                "data": Of(in_the_legend, [(LOCALIZERS[n].title, LOCALIZERS[n].color) for n in NAMES]),
+                "data.*.offsetgroup": Of(set, {None, *NAMES}),
+            },
+        ),
+        "a name of chance far below, which does not flatten the states": (
+            lambda: state_comparison(frames.scores(), references={"chance": 0.25, "majority": 0.62}),
+            {
+                "layout.shapes.*.x0": [62], f"{FAR}/mode": "markers", f"{FAR}/marker.symbol": "triangle-left",
+                "layout.xaxis.range.0": Between(55, 62),
+            },
+        ),
+        "no interval that is missing": (
+            lambda: state_comparison(frames.scores().assign(low=np.nan, high=np.nan)),
+            {"data.0.hovertext.0": Holding("no interval", but=("n/a to n/a",))},
+        ),
+        "one axis of steps below two panels": (
+            lambda: search_history(frames.history()),
+            {
+                "data.*.yaxis": ["y", "y2", "y2"], "layout.xaxis.matches": "x2",
+                "layout.xaxis2.title.text": "step, number", "layout.yaxis.title.text": "training loss, nats",
+            },
+        ),
+        "what goes on upward and what goes off downward, hatched, with its count in the hover": (
+            lambda: search_history(frames.history()),
+            {
+                "data.1.y": frames.history()["added"].tolist(), "data.2.y": (-frames.history()["removed"]).tolist(),
+                "data.2.customdata": frames.history()["removed"].tolist(),
+                "data.2.marker.pattern.shape": "/", "data.1.marker.pattern.shape": None,
+            },
+        ),
+        "a step after the other": (
+            lambda: search_history(frames.history().iloc[::-1]), {"data.0.x": list(range(1, 51))}
+        ),
+        "a gap where no loss was taken": (
+            lambda: search_history(frames.history(4).assign(loss=[0.5, None, 0.4, 0.3])), {"data.0.connectgaps": None}
+        ),
+    }
+)  # fmt: skip
+
+test_searches_of_several_sizes_are_refused = refused(
+    ValueError,
+    ("choose one target size a localizer; given: 1,064, 10,646",
+     search_history, pd.concat([frames.history(5), frames.history(5).assign(target=1_064)])),
+)  # fmt: skip
 
 OWN = LOCALIZERS["stagewise"]
 ROW = several.scores().query("run == @several.KEYS[1] and metric == 'accuracy'").iloc[0]
-NO_ENDS = several.scores().assign(low=float("nan"), high=float("nan"))
 
 test_of_several_runs_there_is = facts(
     {
@@ -29,6 +129,8 @@ test_of_several_runs_there_is = facts(
                 "layout.xaxis.title.text": "accuracy, %", "layout.xaxis2.title.text": "ECE, %",
                 "layout.xaxis3.title.text": "NLL, nats", "layout": Holding("xaxis3", but=("xaxis4",)),
                 "layout.yaxis.categoryarray": list(several.KEYS)[::-1], "layout.showlegend": False,
+                "layout.yaxis.ticktext": Of(lambda ticks: [tick.replace("<br>", " ") for tick in ticks],
+                                            list(several.KEYS)),
                 "data.1.legendgroup": several.KEYS[1], "data.1.x.0": pytest.approx(100 * ROW["value"]),
                 "data.1.error_x.array.0": pytest.approx(100 * (ROW["high"] - ROW["value"])),
             },
@@ -39,34 +141,28 @@ test_of_several_runs_there_is = facts(
                 "layout.xaxis.title.text": "accuracy − baseline,<br>points",
                 "layout.xaxis2.title.text": "ECE − baseline, points",
                 "layout.shapes.*.x0": [0] * 3, "layout.shapes.*.x1": [0] * 3,
+                **{f"layout.xaxis{n}.range": [Between(-np.inf, 0), Between(0, np.inf)] for n in ("", 2, 3)},
                 "layout.yaxis.categoryarray": Holding(but=(several.KEYS[0],)),
                 "data.0.hovertext.0": Holding("points against stagewise, seed 0"),
             },
         ),
         "no panel of a metric that no run has, and words for a missing interval": (
-            lambda: values(NO_ENDS, several.STYLES, ("f1", "accuracy")),
+            lambda: values(several.scores().assign(low=np.nan, high=np.nan), several.STYLES, ("f1", "accuracy")),
             {
                 "layout.xaxis.title.text": "accuracy, %", "layout": Holding("xaxis", but=("xaxis2",)),
                 "data.0.hovertext.0": Holding("no interval"),
-                "data.0.error_x.array.0": pytest.approx(float("nan"), nan_ok=True),
+                "data.0.error_x.array.0": pytest.approx(np.nan, nan_ok=True),
             },
         ),
     }
 )  # fmt: skip
 
 
-def test_every_run_is_named_and_zero_is_within_every_panel() -> None:
-    ticks = values(several.scores(), several.STYLES).layout.yaxis.ticktext
-    assert [tick.replace("<br>", " ") for tick in ticks] == list(several.KEYS)
-    axes = differences(several.differences(), several.STYLES, several.KEYS[0]).select_xaxes()
-    assert [axis.range for axis in axes if not axis.range[0] < 0 < axis.range[1]] == []
-
-
 def test_runs_of_one_localizer_share_its_colour_and_no_mark() -> None:
     styles = [several.STYLES[key] for key in several.KEYS[:3]]
-    assert {style.color for style in styles} == {OWN.color}
-    assert len({style.symbol for style in styles}) == len({style.dash for style in styles}) == 3
-    assert (styles[0].symbol, styles[0].dash) == (OWN.symbol, OWN.dash)
+    symbols, dashes = ([getattr(style, cue) for style in styles] for cue in ("symbol", "dash"))
+    assert ({style.color for style in styles}, symbols[0], dashes[0]) == ({OWN.color}, OWN.symbol, OWN.dash)
+    assert len({*symbols}) == len({*dashes}) == 3
 
 
 def test_the_first_run_of_a_localizer_keeps_its_own_mark_whoever_came_before() -> None:
@@ -80,11 +176,9 @@ def test_six_runs_of_any_localizer_have_six_marks(name: str) -> None:
     assert len({(style.symbol, style.dash) for style in styles.values()}) == 6
 
 
-NAN = float("nan")
 MANY = [f"task_{number}" for number in range(FEW + 1)]
 HAND = [("A", "A", 1.0, 0.0005, 0.0, 0.001), ("A", "B", 0.25, 0.0005, 0.0, 0.0012),
-        ("B", "A", 0.5, 0.002, NAN, NAN), ("B", "B", 1.0, NAN, NAN, NAN)]  # fmt: skip
-KINDS = (("a", "x", 0.1), ("a", "y", 0.2), ("b", "x", 0.3), ("b", "y", 0.4), ("c", "y", 0.5))
+        ("B", "A", 0.5, 0.002, np.nan, np.nan), ("B", "B", 1.0, np.nan, np.nan, np.nan)]  # fmt: skip
 
 
 def shares(*rows: tuple[object, ...]) -> pd.DataFrame:
@@ -96,8 +190,6 @@ def square(names: Sequence[str], value: float, *chance: float) -> pd.DataFrame:
     """Return the same share of every two of these names."""
     return shares(*((a, b, value, *chance) for a in names for b in names))
 
-
-WITH_AN_EMPTY_REGION = several.shares().assign(value=lambda rows: rows["value"].mask(rows["column"] == several.KEYS[1]))
 
 test_a_map_of_overlaps_has = facts(
     {
@@ -113,7 +205,7 @@ test_a_map_of_overlaps_has = facts(
             },
         ),
         "no chance that is not known": (
-            lambda: overlap_map(shares(HAND[0], (*HAND[1][:3], NAN, 0.0, 0.0012), *HAND[2:]), "overlap"),
+            lambda: overlap_map(shares(HAND[0], (*HAND[1][:3], np.nan, 0.0, 0.0012), *HAND[2:]), "overlap"),
             {"data.0.hovertext.0.1": Holding("by chance: n/a")},
         ),
         "no chance of a region beside itself, but of an equal one": (
@@ -136,12 +228,18 @@ test_a_map_of_overlaps_has = facts(
             },
         ),
         "empty cells of an empty region": (
-            lambda: overlap_map(WITH_AN_EMPTY_REGION), {"data.1.text.1": "", "data.0.hovertext.0.1": ""}
+            lambda: overlap_map(
+                several.shares().assign(value=lambda rows: rows["value"].mask(rows["column"] == several.KEYS[1]))
+            ),
+            {"data.1.text.1": "", "data.0.hovertext.0.1": ""},
         ),
         "rows and columns of different kinds": (
-            lambda: overlap_map(shares(*KINDS), axes=("found by", "region of")),
+            lambda: overlap_map(
+                shares(("a", "x", 0.1), ("a", "y", 0.2), ("b", "x", 0.3), ("b", "y", 0.4), ("c", "y", 0.5)),
+                axes=("found by", "region of"),
+            ),
             {
-                "data.0.z": [[10, 20], [30, 40], [pytest.approx(NAN, nan_ok=True), 50]],
+                "data.0.z": [[10, 20], [30, 40], [pytest.approx(np.nan, nan_ok=True), 50]],
                 "layout.xaxis.title.text": "found by", "layout.yaxis.title.text": "region of",
                 "layout.xaxis.ticktext": ["x", "y"], "layout.yaxis.ticktext": ["a", "b", "c"],
             },
@@ -166,12 +264,17 @@ test_an_unknown_kind_is_named = refused(
 )
 
 
+def every_share(theme: str) -> go.Figure:
+    """Return a map of five shares, from none to all, in every place."""
+    places = product(enumerate("ABCDE"), repeat=2)
+    return overlap_map(shares(*((a, b, (i + j) % 5 / 4, 0.1, 0.05, 0.2) for (i, a), (j, b) in places)), theme=theme)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_share_can_be_read_on_its_colour(theme: str) -> None:
-    levels = np.linspace(0, 1, 5)
-    rows = [(a, b, levels[(i + j) % 5], 0.1, 0.05, 0.2) for i, a in enumerate("ABCDE") for j, b in enumerate("ABCDE")]
-    drawn, printed = overlap_map(shares(*rows), theme=theme).data
-    for share, ink in zip(np.array(drawn.z).ravel() / 100, printed.textfont.color, strict=True):
+@pytest.mark.parametrize("map_of", [every_share, lambda theme: gain_of_regions(frames.gain(), theme=theme)])
+def test_every_number_can_be_read_on_its_colour(map_of: Callable[[str], go.Figure], theme: str) -> None:
+    cells, numbers = map_of(theme).data
+    for share, ink in zip(np.clip(np.asarray(cells.z).ravel() / 100, 0, 1), numbers.textfont.color, strict=True):
         assert contrast(ink, blended(CIVIDIS, float(share))) >= 4.5
 
 

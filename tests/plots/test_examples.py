@@ -1,7 +1,5 @@
 """Tests of the figures of examples: selectable points, confusion matrices, and token attributions on one scale."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,21 +10,21 @@ import pytest
 from skillviz.plots.attribution import MOST_PRINTED, layer_parts, signed, token_layers, token_values
 from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, MANY, class_probabilities, confidence_scatter
-from tests.plots import example_frames as single
+from tests.core.by_hand import by_hand
+from tests.plots import frames
 from tests.plots.facts import Between, Holding, Of, facts, read
 
-FEW = single.examples(20)  # few enough for one mark each
+FEW = frames.examples(20)  # few enough for one mark each
 SHOWN = FEW[FEW["shown"]]
 RIGHT = SHOWN[SHOWN["case"] == "both"]
 BOTH = f"both right ({len(RIGHT)})"
-TEST_3 = single.examples().set_index("example_id").loc["test-3"]
+TEST_3 = frames.examples().set_index("example_id").loc["test-3"]
 TOGETHER = pd.DataFrame(
     [
         ("a", "both", 0.9910, 0.80, True, "first"), ("b", "both", 0.9911, 0.801, True, "second"),
         ("c", "neither", 0.9910, 0.80, True, "third"), ("d", "both", 0.9910, 0.81, True, "fourth"),
     ], columns=["example_id", "case", "finetuned", "grafted", "shown", "words"],
 )  # fmt: skip
-PROBABILITIES = pd.DataFrame({"state": ["grafted"] * 2, "class": [1, 0], "probability": [0.75, 0.25]})
 
 
 def selectable(traces: list[Any]) -> set[type]:
@@ -48,18 +46,18 @@ test_the_scatter_shows = facts(
             {f"{BOTH}/y": pytest.approx(RIGHT["grafted"].tolist(), abs=0.0005)},
         ),
         "a ring about the chosen example, even if it is filtered out": (
-            lambda: confidence_scatter(single.examples(), chosen="test-3"),
+            lambda: confidence_scatter(frames.examples(), chosen="test-3"),
             {"chosen/x": pytest.approx([100 * TEST_3["finetuned"]])},
         ),
         "an area in the figure's own units that can be drawn": (
-            lambda: confidence_scatter(single.examples(), framed=(0.5, 1.0, 0.0, 0.25), drags=True),
+            lambda: confidence_scatter(frames.examples(), framed=(0.5, 1.0, 0.0, 0.25), drags=True),
             {
                 "layout.shapes.*.type": Holding("rect"), "layout.shapes.-1.x0": 50, "layout.shapes.-1.x1": 100,
                 "layout.shapes.-1.y0": 0, "layout.shapes.-1.y1": 25, "layout.dragmode": "select",
             },
         ),
         "no ring and no area without a choice": (
-            lambda: confidence_scatter(single.examples()),
+            lambda: confidence_scatter(frames.examples()),
             {"layout.shapes": [], "layout.dragmode": None, "chosen/*.x": []},
         ),
         "one mark of a case at one place, which says so": (
@@ -76,15 +74,18 @@ test_the_scatter_shows = facts(
             {"both right (20)/x": [1.5]},
         ),
         "many points as one picture": (
-            lambda: confidence_scatter(single.examples(4 * MANY)), {"data": Of(selectable, {go.Scattergl})}
+            lambda: confidence_scatter(frames.examples(4 * MANY)), {"data": Of(selectable, {go.Scattergl})}
         ),
         "few points as marks": (
-            lambda: confidence_scatter(single.examples()), {"data": Of(selectable, {go.Scatter})}
+            lambda: confidence_scatter(frames.examples()), {"data": Of(selectable, {go.Scatter})}
         ),
         "probabilities by class": (
-            lambda: class_probabilities(PROBABILITIES, single.TWO, true=1),
+            lambda: class_probabilities(
+                pd.DataFrame({"state": ["grafted"] * 2, "class": [1, 0], "probability": [0.75, 0.25]}),
+                frames.TWO, true=1,
+            ),
             {
-                "data.0.x": [25, 75], "data.0.customdata": list(single.TWO),
+                "data.0.x": [25, 75], "data.0.customdata": list(frames.TWO),
                 "layout.yaxis.ticktext": ["negative", "positive<br>true class"],
             },
         ),
@@ -94,33 +95,29 @@ test_the_scatter_shows = facts(
 
 def test_a_points_customdata_is_its_example() -> None:
     found = {t.name: list(t.customdata) for t in confidence_scatter(FEW).data if t.customdata is not None}
-    wanted = {f"{CASES[case].title} ({len(own):,})": own["example_id"].tolist() for case, own in SHOWN.groupby("case")}
-    assert found == wanted and not TEST_3["shown"]
-
-
-def test_cases_differ_in_mark_as_well_as_colour() -> None:
-    assert len({style.symbol for style in CASES.values()}) == len({style.color for style in CASES.values()}) == 4
+    cases = {f"{CASES[case].title} ({len(own):,})": own["example_id"].tolist() for case, own in SHOWN.groupby("case")}
+    assert (found, TEST_3["shown"]) == (cases, False)
 
 
 NAN = pytest.approx(float("nan"), nan_ok=True)
 # Three of four negatives are right, and one of two positives.
 COUNTS = pd.DataFrame([(0, 0, 3), (0, 1, 1), (1, 0, 1), (1, 1, 1)], columns=["true", "predicted", "count"])
-RECALL = single.class_rows().query("state == 'grafted' and metric == 'recall'")
+RECALL = frames.class_rows().query("state == 'grafted' and metric == 'recall'")
 
 test_classes_have = facts(
     {
         "their counts and shares of the true class, the right ones framed": (
-            lambda: confusion_matrix(COUNTS, single.TWO),
+            lambda: confusion_matrix(COUNTS, frames.TWO),
             {
                 "data.0.z": [[75, 25], [50, 50]], "data.1.text": ["3", "1", "1", "1"],
                 "data.1.y": [0, 0, 1, 1], "data.1.x": [0, 1, 0, 1],
                 "data.0.customdata.0.1": "<b>negative</b><br>1 taken for positive (25.0% of the class)",
                 "layout.shapes.*.x0": [-0.5, 0.5], "layout.shapes.*.y0": [-0.5, 0.5],
-                "layout.xaxis.ticktext": list(single.TWO),
+                "layout.xaxis.ticktext": list(frames.TWO),
             },
         ),
         "numbers where they are many, and no shares without examples": (
-            lambda: confusion_matrix(single.confusions(14), single.FOURTEEN),
+            lambda: confusion_matrix(frames.confusions(14), frames.FOURTEEN),
             {
                 "layout.xaxis.ticktext": [str(i) for i in range(1, 15)],
                 "layout.yaxis.ticktext.1": "2 Education…", "data.0.z.13": [NAN] * 14,
@@ -132,7 +129,7 @@ test_classes_have = facts(
             {"layout.xaxis.ticktext": ["1", "2"], "layout.yaxis.ticktext.1": "2 not_entailment"},
         ),
         "marks with intervals": (
-            lambda: class_results(single.class_rows(), single.TWO, "recall"),
+            lambda: class_results(frames.class_rows(), frames.TWO, "recall"),
             {
                 "data.*.name": ["pre-trained", "grafted", "fine-tuned"],
                 "grafted/x": pytest.approx((100 * RECALL["value"]).tolist()),
@@ -141,21 +138,21 @@ test_classes_have = facts(
             },
         ),
         "no share of nothing": (
-            lambda: class_results(single.class_rows(), single.TWO, "precision"),
+            lambda: class_results(frames.class_rows(), frames.TWO, "precision"),
             {"data.0.x": [NAN, Between(0, 100)], "data.0.hovertext.0": "negative: n/a"},
         ),
     }
 )  # fmt: skip
 
 
-LENGTH = len(single.SENTENCE.split())
+LENGTH = len(frames.SENTENCE.split())
 SMALL = pd.DataFrame(
     [
         ("grafted", 0, "<s>", True, 0.0), ("grafted", 1, "not", False, -1.5), ("grafted", 2, "bad", False, 0.25),
         ("finetuned", 0, "<s>", True, 0.0), ("finetuned", 1, "not", False, 0.5), ("finetuned", 2, "bad", False, 3.0),
     ], columns=["state", "position", "token", "special", "value"],
 )  # fmt: skip
-MLP = single.parts().query("part == 'MLP out'")
+MLP = frames.parts().query("part == 'MLP out'")
 
 test_attributions_have = facts(
     {
@@ -177,17 +174,17 @@ test_attributions_have = facts(
         ),
         **{
             f"22 pixels more for each of the tokens of {count} sentences": (
-                lambda count=count: token_values(single.tokens(count)),
-                {"layout.height": token_values(single.tokens()).layout.height + 22 * (count - 1) * (LENGTH - 2)},
+                lambda count=count: token_values(frames.tokens(count)),
+                {"layout.height": token_values(frames.tokens()).layout.height + 22 * (count - 1) * (LENGTH - 2)},
             )
             for count in (2, 5)
         },
-        "a scale of layers that can be given": (lambda: token_layers(single.flow(), limit=9.0), {"data.0.zmax": 9.0}),
+        "a scale of layers that can be given": (lambda: token_layers(frames.flow(), limit=9.0), {"data.0.zmax": 9.0}),
         "a panel a part, and a line a state": (
-            lambda: layer_parts(single.parts()),
+            lambda: layer_parts(frames.parts()),
             {
                 "layout.yaxis.title.text": "attention output, nats", "layout.yaxis2.title.text": "MLP out, nats",
-                "layout.yaxis.range": list(layer_parts(single.parts()).layout.yaxis2.range),
+                "layout.yaxis.range": list(layer_parts(frames.parts()).layout.yaxis2.range),
                 "fine-tuned/*.yaxis": ["y", "y2"],
                 "fine-tuned/1.y": MLP[MLP["state"] == "finetuned"]["value"].tolist(),
                 "data.*.showlegend": [True] * 3 + [False] * 3,
@@ -206,24 +203,23 @@ def cells(figure: go.Figure) -> np.ndarray:
 
 
 def test_tokens_stand_in_reading_order_and_repeated_ones_apart() -> None:
-    frame = single.tokens()
-    figure = token_values(frame.sample(frac=1, random_state=0))
-    assert (read(figure, "layout.yaxis.range"), len(figure.layout.yaxis.ticktext)) == ([[LENGTH - 0.5, -0.5]], LENGTH)
-    one = frame[(frame["state"] == "grafted") & (frame["token"] == "the")].sort_values("position")
+    figure = token_values(frames.tokens().sample(frac=1, random_state=0))
+    assert read(figure, "layout.yaxis.range", "layout.yaxis.ticktext") == [[LENGTH - 0.5, -0.5], Of(len, LENGTH)]
+    one = frames.tokens().query("state == 'grafted' and token == 'the'").sort_values("position")
     assert cells(figure)[one["position"], 1] == pytest.approx(one["value"].to_numpy())
 
 
 def test_layers_show_the_special_tokens_part_and_of_many_only_what_falls_in_print() -> None:
-    few, many = (token_layers(single.flow(n)) for n in (MOST_PRINTED, MOST_PRINTED + 1))
+    few, many = (token_layers(frames.flow(n)) for n in (MOST_PRINTED, MOST_PRINTED + 1))
     assert np.isfinite(cells(few)).all()
-    (every,), (falls,) = (read(figure, "numbers/text") for figure in (few, many))
-    assert len(every) == MOST_PRINTED * LENGTH
-    assert set(falls) <= {"−"} and len(falls) == (cells(many) < -0.1 * many.data[0].zmax).sum()
+    assert read(few, "numbers/text") == [Of(len, MOST_PRINTED * LENGTH)]
+    assert read(many, "numbers/text") == [["−"] * (cells(many) < -0.1 * many.data[0].zmax).sum()]
 
 
-@pytest.mark.parametrize(
-    ("value", "limit", "words"),
-    [(1.234, 3, "+1.23"), (-0.004, 3, "0"), (-12.34, 20, "−12.3"), (0.0012, 0.01, "+0.0012"), (float("nan"), 1, "")],
-)
-def test_signed(value: float, limit: float, words: str) -> None:
-    assert signed(value, limit) == words
+test_signed_numbers_and_cases_that_differ_in_mark_as_well_as_colour = by_hand(
+    ("marks", 4, lambda: len({style.symbol for style in CASES.values()})),
+    ("colours", 4, lambda: len({style.color for style in CASES.values()})),
+    *((words, words, signed, value, limit) for value, limit, words in (
+        (1.234, 3, "+1.23"), (-0.004, 3, "0"), (-12.34, 20, "−12.3"), (0.0012, 0.01, "+0.0012"), (np.nan, 1, ""),
+    ))
+)  # fmt: skip

@@ -1,8 +1,6 @@
 """Tests of the maps of a region: values by hand in every cell, a fixed scale with named ends, side bars, selectable
 cells; and a number per part, bold if it holds among all comparisons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -30,20 +28,19 @@ from skillviz.plots.region import (
     top_lines,
 )
 from skillviz.plots.theme import INK, MODULE_KINDS
+from tests.core.by_hand import by_hand, near, refused
 from tests.plots import frames
 from tests.plots.facts import Between, Holding, Of, facts, read
-from tests.refused import refused
 
 NAN = pytest.approx(float("nan"), nan_ok=True)
 PLACES = [[0, "MLP in"], [0, "bias"], [0, "query"], [1, "MLP in"], [1, "query"]]
 HEADS = pd.DataFrame({"layer": [1, 1, 2, 2], "head": [0, 1, 0, 1], "selected": [5, 0, 2, 7]})
 FEW = pd.DataFrame({"row": [2, 2, 0, 3, 3, 1], "col": [0, 5, 1, 1, 2, 1]})
-EVEN = "if it were spread evenly"
 
 
 def small(**changes: object) -> pd.DataFrame:
     """Return two layers, two kinds and a bias: 10 of 100 entries are selected."""
-    table = pd.DataFrame(
+    return pd.DataFrame(
         [
             (0, "query", False, 4, 20),
             (0, "query", True, 2, 5),
@@ -53,8 +50,7 @@ def small(**changes: object) -> pd.DataFrame:
             (1, "MLP in", True, 0, 0),
         ],
         columns=["layer", "kind", "is_bias", "selected", "total"],
-    )
-    return table.assign(**changes).astype({"layer": "Int64"})
+    ).assign(**changes).astype({"layer": "Int64"})  # fmt: skip
 
 
 # The same table with another region: 3 of 8 entries of the queries' weights are in both.
@@ -65,8 +61,9 @@ SHARED = small(only_a=[2, 2, 0, 1, 2, 0], both=[2.0, 0, 0, 1, 0, 0], only_b=[4, 
 
 def of_a_million(selected: int) -> pd.DataFrame:
     """Return a cell of a million of 1,000 million entries; 1 in 1,000 entries is selected."""
-    rows = [(0, "query", False, selected, 10**6), (0, "key", False, 999_000, 999 * 10**6)]
-    return pd.DataFrame(rows, columns=["layer", "kind", "is_bias", "selected", "total"]).astype({"layer": "Int64"})
+    return small().head(2).assign(
+        kind=["query", "key"], is_bias=False, selected=[selected, 999_000], total=[10**6, 999 * 10**6]
+    )  # fmt: skip
 
 
 def with_another(**changes: object) -> pd.DataFrame:
@@ -130,7 +127,8 @@ test_a_figure_of_a_region_shows = facts(
             lambda: region_map(small()),
             {
                 "by module/x": [1, 2, 0], "by module/y": pytest.approx([20, 20, 60]), "by module/yaxis": "y2",
-                "by layer/x": pytest.approx([60, 40]), "by layer/xaxis": "x2", f"{EVEN}/1.x": pytest.approx([50, 50]),
+                "by layer/x": pytest.approx([60, 40]), "by layer/xaxis": "x2",
+                "if it were spread evenly/1.x": pytest.approx([50, 50]),
             },
         ),
         "only the map without bars at its sides": (
@@ -180,7 +178,24 @@ test_a_figure_of_a_region_shows = facts(
         ),
         "every second one of many layers by name": (
             lambda: region_map(frames.layers(24)),
-            {"layout.yaxis.ticktext": [str(n) for n in range(0, 24, 2)]},
+            {
+                "layout.yaxis.ticktext": [str(n) for n in range(0, 24, 2)],
+                "numbers/textfont.size": Of((10).__le__, True),
+            },
+        ),
+        "what suffices in full ink and the surplus in grey": (
+            lambda: region_map(frames.minimal_layers(), view="minimal", names=(SURPLUS, ENOUGH), sides=False),
+            {
+                "data": Of(lambda of: [(one.name, one.marker.color) for one in of if one.type == "bar"],
+                           [(ENOUGH, INK["light"]), (SURPLUS, MUTED["light"])]),
+                "data.*": Of(
+                    lambda of: np.sum([one.x for one in of if one.type == "bar"], axis=0)[
+                        cells(frames.minimal_layers())["selected"] > 0
+                    ],
+                    pytest.approx(0.84),
+                ),
+                "cells/hovertext.0": Holding("surplus", but=("IoU",)),
+            },
         ),
         "entries outside any layer in a row of their own": (
             lambda: region_map(with_another(layer=pd.NA, kind="other"), chosen=(-1, "other")),
@@ -288,25 +303,21 @@ test_what_cannot_be_drawn_is_named = refused(
 
 def test_the_density_ratio_is_density_over_the_regions_density() -> None:
     """Biases are a kind of their own, cells without entries are none, and two parameters of a cell are summed."""
-    table, twice = cells(small()), cells(pd.concat([small(), small()]))
-    rows = table[["layer", "kind"]].values.tolist()
-    densities = dict(zip(map(tuple, rows), table["density_ratio"], strict=True))
-    assert sorted(rows) == PLACES and table["share"].sum() == pytest.approx(1)
-    assert densities == pytest.approx(
+    table, twice = (cells(rows).set_index(["layer", "kind"]) for rows in (small(), pd.concat([small(), small()])))
+    assert table["density_ratio"].to_dict() == pytest.approx(
         {(0, "query"): 2.0, (0, "bias"): 4.0, (0, "MLP in"): 0, (1, "query"): 1.0, (1, "MLP in"): 2 / 3}
     )
-    assert (table["selected"].sum(), twice["selected"].sum(), len(twice)) == (10, 20, len(table))
+    assert (len(table), len(twice), table["share"].sum()) == (5, 5, pytest.approx(1))
+    assert (table["selected"].sum(), twice["selected"].sum()) == (10, 20)
 
 
-def test_two_regions_share_of_a_cell_what_stands_beside_chance() -> None:
-    expected, row = 4 * 6 / 30, cells(SHARED).set_index(["layer", "kind"]).loc[(0, "query")]
-    assert tuple(row[["iou", "chance"]]) == pytest.approx((2 / 8, expected / (4 + 6 - expected)))
-
-
-def test_movement_adds_up_in_squares() -> None:
-    """Lengths that were simply added would give 4/8 and 1/2."""
-    assert list(cells(moved(), ("layer",))["movement_share"]) == pytest.approx([10 / 26, 1 / 4])
-    assert cells(moved(scale=0))["movement_share"].isna().all()
+test_a_cell_has_what_two_regions_share_and_its_movement = by_hand(
+    ("shared entries beside those by chance", near(2 / 8, (24 / 30) / (4 + 6 - 24 / 30)),
+     lambda: tuple(cells(SHARED).set_index(["layer", "kind"]).loc[(0, "query"), ["iou", "chance"]])),
+    # Lengths that were simply added would give 4/8 and 1/2.
+    ("movement adds up in squares", near(10 / 26, 1 / 4), lambda: tuple(cells(moved(), ("layer",))["movement_share"])),
+    ("no movement", True, lambda: cells(moved(scale=0))["movement_share"].isna().all()),
+)  # fmt: skip
 
 
 def test_cells_stay_tall_enough_for_their_numbers_and_a_small_map_fits_a_small_window() -> None:
@@ -314,17 +325,6 @@ def test_cells_stay_tall_enough_for_their_numbers_and_a_small_map_fits_a_small_w
     heights = {count: region_map(frames.layers(count)).layout.height for count in (2, 6, 8, 12, 24)}
     assert {count: heights[count] - (SIDE + AROUND) for count in (2, 24)} == {2: 2 * 40, 24: 24 * 18}
     assert max(heights[count] for count in (6, 8, 12)) <= 720 - 270
-    assert read(region_map(frames.layers(24)), "numbers/textfont.size") >= [10]
-
-
-def test_what_suffices_is_in_full_ink_and_the_surplus_in_grey() -> None:
-    figure = region_map(frames.minimal_layers(), view="minimal", names=(SURPLUS, ENOUGH), sides=False)
-    bars = {one.name: one for one in figure.data if one.type == "bar"}
-    colors = [(name, bar.marker.color) for name, bar in bars.items()]
-    assert colors == [(ENOUGH, INK["light"]), (SURPLUS, MUTED["light"])]
-    lengths = np.array([bar.x for bar in bars.values()]).sum(axis=0)
-    assert lengths[cells(frames.minimal_layers())["selected"] > 0] == pytest.approx(0.84)
-    assert read(figure, "cells/hovertext.0") == [Holding("surplus", but=("IoU",))]
 
 
 def test_of_many_kinds_those_with_the_most_entries_have_a_line_named_at_its_end() -> None:
@@ -333,15 +333,15 @@ def test_of_many_kinds_those_with_the_most_entries_have_a_line_named_at_its_end(
     drawn = {trace.name: trace for trace in figure.data}
     assert len(drawn) == 1 + KINDS < 1 + layers["kind"].nunique()
     assert {name: sum(trace.y) for name, trace in drawn.items()} == pytest.approx(dict.fromkeys(drawn, 100))
-    assert [note.text.replace("<br>", " ") for note in figure.layout.annotations] == list(drawn)
-    assert read(figure, "layout.showlegend", "layout.yaxis.range.1") == [
-        False, Between(max(max(trace.y) for trace in drawn.values()), np.inf)
+    assert read(figure, "layout.annotations.*.text", "layout.showlegend", "layout.yaxis.range.1") == [
+        Of(lambda texts: [text.replace("<br>", " ") for text in texts], list(drawn)), False,
+        Between(max(max(trace.y) for trace in drawn.values()), np.inf),
     ]  # fmt: skip
     assert drawn.pop("all kinds").marker.symbol not in {style.symbol for style in MODULE_KINDS.values()}
     named = [kind for kind, style in MODULE_KINDS.items() if style.title in drawn]
     others = shares_by_layer(layers[~layers["kind"].isin(named)]).data[1:]
-    fewest = min(np.sum(trace.customdata) for trace in drawn.values())
-    assert fewest >= max(np.sum(trace.customdata) for trace in others)
+    counts, other_counts = ([np.sum(trace.customdata) for trace in of] for of in (drawn.values(), others))
+    assert min(counts) >= max(other_counts)
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(384, 384), (3072, 768), (97, 1000), (1, 5000), (7, 5)])
@@ -349,8 +349,7 @@ def test_blocks_hold_every_entry_once(rows: int, cols: int) -> None:
     entries = frames.entries(min(2000, rows * cols // 2), rows, cols)
     counts, tall, wide = block_counts(entries, rows, cols)
     slow = np.zeros_like(counts)
-    for row, col in zip(entries["row"], entries["col"], strict=True):
-        slow[row // tall][col // wide] += 1
+    np.add.at(slow, (entries["row"] // tall, entries["col"] // wide), 1)
     assert (counts == slow).all() and counts.sum() == len(entries)
     assert max(counts.shape) <= MOST_BLOCKS and counts.shape[0] * tall >= rows and counts.shape[1] * wide >= cols
 
@@ -363,9 +362,8 @@ SMALL = frames.effects().head(3).assign(
 FOUR = frames.comparisons(4)
 
 
-def numbers(figure: go.Figure, path: str = "cells/z") -> np.ndarray:
-    """Return the numbers at a path."""
-    return np.array(read(figure, path)[0], dtype=float)
+def numbers(figure: go.Figure) -> np.ndarray:
+    return np.array(read(figure, "cells/z")[0], dtype=float)
 
 
 def forest_of(frame: Any, kind: str, **more: Any) -> go.Figure:
@@ -374,8 +372,16 @@ def forest_of(frame: Any, kind: str, **more: Any) -> go.Figure:
 
 test_effects_are = facts(
     {
-        "never zero in print if they differ from it": (
-            lambda: effect_map(SMALL, "nll"), {"numbers/text": ["<b>+4e−4</b>", "−2e−5", "0.000"]}
+        "never zero in print if they differ from it, and with all digits in the hover": (
+            lambda: effect_map(SMALL, "nll"),
+            {
+                "numbers/text": ["<b>+4e−4</b>", "−2e−5", "0.000"],
+                "cells/customdata": Of(
+                    lambda rows: [text for row in rows for text in row if text],
+                    [Holding("+0.0004 nats<br>95%: 0.0001–0.0007"), Holding("−0.00002 nats"),
+                     Holding("0.000 nats<br>95%: −0.100 to 0.100")],
+                ),
+            },
         ),
         "better to the right of accuracy": (
             lambda: effect_map(frames.effects(), "accuracy"),
@@ -395,6 +401,12 @@ test_effects_are = facts(
             lambda: forest_of(FOUR, "part", control="random control"),
             {
                 "graft − fine-tuned/x": pytest.approx(100 * FOUR["value"].to_numpy()),
+                "graft − fine-tuned/error_x.array": pytest.approx(
+                    100 * (FOUR["high"] - FOUR["value"]).to_numpy(), rel=1e-7
+                ),
+                "graft − fine-tuned/error_x.arrayminus": pytest.approx(
+                    100 * (FOUR["value"] - FOUR["low"]).to_numpy(), rel=1e-7
+                ),
                 "random control/x": pytest.approx(100 * FOUR["control"].to_numpy()),
                 "layout.yaxis.ticktext": FOUR["name"].tolist(),
                 "layout.yaxis.tickvals.0": 0, "layout.yaxis.tickvals.-1": -3,
@@ -429,23 +441,9 @@ def test_lower_is_better_turns_the_colours_not_the_numbers() -> None:
     assert [pair for pair in zip(*signs, strict=True) if pair[0] != pair[1] != "0"] == []
 
 
-def test_the_hover_of_a_small_effect_has_its_digits() -> None:
-    (rows,) = read(effect_map(SMALL, "nll"), "cells/customdata")
-    assert [text for row in rows for text in row if text] == [
-        Holding("+0.0004 nats<br>95%: 0.0001–0.0007"), Holding("−0.00002 nats"),
-        Holding("0.000 nats<br>95%: −0.100 to 0.100"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("metric", ["nll", "accuracy"])
 def test_the_scale_is_the_same_on_both_sides_of_zero(metric: str) -> None:
     figure = effect_map(frames.effects(heads=3), metric)
     low, high, ticks = read(figure, "cells/zmin", "cells/zmax", "cells/colorbar.tickvals")
     assert -low == high == np.nanmax(np.abs(numbers(figure)))
     assert ticks == sorted(ticks) and ticks[-1] == high
-
-
-def test_an_interval_of_a_forest_reaches_from_low_to_high() -> None:
-    name, figure = "graft − fine-tuned", forest_of(FOUR, "part", control="random control")
-    x, less, more = (numbers(figure, f"{name}/{end}") for end in ("x", "error_x.arrayminus", "error_x.array"))
-    np.testing.assert_allclose([x - less, x + more], 100 * FOUR[["low", "high"]].to_numpy().T)

@@ -1,8 +1,6 @@
 """Tests that marks are distinct: contrast on both backgrounds, different hues, a second cue besides color, also in grey
 and in the dark theme."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict
@@ -30,6 +28,7 @@ from skillviz.plots.theme import (
     spare_style,
     template,
 )
+from tests.core.by_hand import by_hand, near
 from tests.plots.every_figure import NAMES, draw
 from tests.plots.facts import Between, Of, facts
 
@@ -39,7 +38,7 @@ ALL = [(t, n, s) for t, table in TABLES.items() for n, s in table.items()]
 
 def channels(color: str) -> list[float]:
     """Return linear red, green and blue of a hex color, 0..1 (WCAG 2.2, relative luminance)."""
-    values = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    values = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values]
 
 
@@ -87,23 +86,24 @@ def free_color() -> str:
     return max(("#{:02X}{:02X}{:02X}".format(*levels) for levels in product(range(0, 256, 15), repeat=3)), key=room)
 
 
-def test_contrast_and_distance_are_those_of_the_standard() -> None:
-    """A yellow, and a color near the grafted green, would be caught."""
-    assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
-    assert contrast("#777777", "#FFFFFF") == pytest.approx(4.478, abs=1e-3)
-    assert contrast("#F0C000", "#FFFFFF") < 3 and distance("#007A5A", "#0A7F60") < 20
+test_contrast_and_distance_are_those_of_the_standard = by_hand(
+    ("black", near(21), contrast, "#000000", "#FFFFFF"),
+    ("grey", near(4.478, abs=1e-3), contrast, "#777777", "#FFFFFF"),
+    ("a yellow would be caught", Between(1, 3), contrast, "#F0C000", "#FFFFFF"),
+    ("a color near the grafted green would be caught", Between(0, 20), distance, "#007A5A", "#0A7F60"),
+)
 
 
 @pytest.mark.parametrize("ground", ["light", "dark"])
-@pytest.mark.parametrize(("table", "name", "style"), ALL)
-def test_every_mark_reaches_three_to_one(table: str, name: str, style: theme.Style, ground: str) -> None:
-    assert contrast(style.color, GROUND[ground]) >= 3, f"{free_color()} is free"
-
-
-@pytest.mark.parametrize("ground", ["light", "dark"])
-@pytest.mark.parametrize(("color", "least"), [(INK, 4.5), (SOFT_INK, 4.5), ({"light": BAR, "dark": BAR}, 3)])
-def test_text_reaches_four_and_a_half_to_one(color: dict[str, str], least: float, ground: str) -> None:
-    assert contrast(color[ground], GROUND[ground]) >= least
+@pytest.mark.parametrize(
+    ("what", "colors", "least"),
+    [("ink", INK, 4.5), ("soft ink", SOFT_INK, 4.5), ("bar", {"light": BAR, "dark": BAR}, 3),
+     *((f"{table}: {name}", dict.fromkeys(GROUND, style.color), 3) for table, name, style in ALL)],
+)  # fmt: skip
+def test_every_mark_reaches_three_to_one_and_text_four_and_a_half(
+    what: str, colors: dict[str, str], least: float, ground: str
+) -> None:
+    assert contrast(colors[ground], GROUND[ground]) >= least, f"{what}: {free_color()} is free"
 
 
 @pytest.mark.parametrize("light", sorted(theme.marks()))
@@ -122,11 +122,10 @@ def test_localizers_and_states_have_hues_of_their_own(seen: Callable[[str], str]
 
 
 def test_the_three_states_look_as_designed() -> None:
-    looks = {n: (STATES[n].title, STATES[n].color, STATES[n].symbol) for n in ("pretrained", "grafted", "finetuned")}
-    assert looks == {
-        "pretrained": ("pre-trained", "#6B7280", "circle-open"), "grafted": ("grafted", "#007A5A", "diamond"),
-        "finetuned": ("fine-tuned", "#C44E00", "circle"),
-    }  # fmt: skip
+    assert [(STATES[n].title, STATES[n].color, STATES[n].symbol) for n in ("pretrained", "grafted", "finetuned")] == [
+        ("pre-trained", "#6B7280", "circle-open"), ("grafted", "#007A5A", "diamond"),
+        ("fine-tuned", "#C44E00", "circle"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -141,12 +140,11 @@ def test_an_unknown_name_gets_the_same_style_every_time(find) -> None:  # type: 
     assert find("annealed") == find("annealed") == spare_style("annealed") and find("annealed").title == "annealed"
 
 
-@pytest.mark.parametrize(
-    ("name", "title"),
-    [("m<b>[a](x)`\\\r\n=1$", "mba(x)=1"), (":material/bug_report: **b** http://x", "material/bug_report b http//x")],
-)
-def test_an_unknown_name_holds_no_markup_and_no_line_break(name: str, title: str) -> None:
-    assert theme.localizer_style(name).title == title
+test_an_unknown_name_holds_no_markup_and_no_line_break = by_hand(
+    ("brackets and a line break", "mba(x)=1", lambda: theme.localizer_style("m<b>[a](x)`\\\r\n=1$").title),
+    ("an icon and a link", "material/bug_report b http//x",
+     lambda: theme.localizer_style(":material/bug_report: **b** http://x").title),
+)  # fmt: skip
 
 
 def test_unknown_names_differ_from_each_other_and_from_known_ones() -> None:
@@ -173,9 +171,9 @@ test_a_template_speaks = facts(
 
 
 def test_a_localizer_with_other_settings_keeps_its_colour() -> None:
-    kin, symbols = theme.localizer_style("learned-ranked", "batch size 1024"), {s.symbol for s in LOCALIZERS.values()}
-    assert (kin.color, kin.title) == (LOCALIZERS["learned-ranked"].color, "learned, ranked (batch size 1024)")
-    assert kin.symbol not in symbols
+    kin, own = theme.localizer_style("learned-ranked", "batch size 1024"), LOCALIZERS["learned-ranked"]
+    assert (kin.color, kin.title) == (own.color, "learned, ranked (batch size 1024)")
+    assert kin.symbol not in {s.symbol for s in LOCALIZERS.values()}
 
 
 STEP = 10.0  # CIE L*, from 0 (black) to 100 (white): a tenth of the range is visible on paper
@@ -191,7 +189,7 @@ class Look:
     shape: tuple[object, ...]
     size: float
 
-    def is_mistaken_for(self, other: Look) -> bool:
+    def is_mistaken_for(self, other: "Look") -> bool:
         """Return whether only color separates the two marks."""
         larger = max(self.size, other.size) >= LARGER * min(self.size, other.size)
         near = abs(lab(self.color)[0] - lab(other.color)[0]) < STEP
@@ -229,10 +227,9 @@ def of_scatter(number: int, trace: go.Scatter, ground: str) -> set[Look]:
         return {Look(number, blended(color, through, ground), (dash, ""), 1.0)} if "lines" in mode and color else set()
     each = [[v] if isinstance(v, str | int | float) or v is None else list(v)
             for v in (trace.marker.color, trace.marker.symbol, trace.marker.size, trace.marker.opacity)]  # fmt: skip
-    rows = list(zip(range(max(map(len, each))), *map(cycle, each), strict=False))
     return {
         Look(number, blended(c, through * (1.0 if o is None else o), ground), (dash, s or "circle"), float(size or 6))
-        for _, c, s, size, o in rows
+        for _, c, s, size, o in zip(range(max(map(len, each))), *map(cycle, each), strict=False)
         if isinstance(c, str)
     }
 
@@ -263,19 +260,16 @@ def test_no_two_marks_of_a_panel_differ_in_color_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "count"),
-    [({}, 1), ({"symbol": "diamond"}, 0), ({"color": "#FFB070"}, 0), ({"opacity": 0.3}, 0), ({"size": 13}, 0)],
-)
-def test_marks_that_differ_in_color_alone_would_be_seen(change: dict[str, object], count: int) -> None:
+    ("make", "change", "count"),
+    [(go.Bar, {}, 1), (go.Scatter, {}, 1), (go.Scatter, {"symbol": "diamond"}, 0),
+     (go.Scatter, {"color": "#FFB070"}, 0), (go.Scatter, {"opacity": 0.3}, 0), (go.Scatter, {"size": 13}, 0)],
+)  # fmt: skip
+def test_marks_that_differ_in_color_alone_would_be_seen(make: Any, change: dict[str, object], count: int) -> None:
     """The two colors are 3.3 apart in lightness."""
-    marks = [{"color": "#007A5A", "size": 8}, {"color": "#C44E00", "size": 8, **change}]
-    figure = go.Figure([go.Scatter(x=[1], y=[1], mode="markers", marker=mark) for mark in marks])
-    assert len(mistaken(figure, "#FFFFFF")) == count
-
-
-def test_bars_that_differ_in_color_alone_would_be_seen() -> None:
-    bars = go.Figure([go.Bar(x=[1], y=[1], marker_color=color) for color in ("#007A5A", "#C44E00")])
-    assert len(mistaken(bars, "#FFFFFF")) == 1
+    size = {"size": 8} if make is go.Scatter else {}
+    marks = [{"color": "#007A5A", **size}, {"color": "#C44E00", **size, **change}]
+    figure = go.Figure([make(x=[1], y=[1], marker=mark) for mark in marks])
+    assert len(mistaken(figure.update_traces(mode="markers", selector={"type": "scatter"}), "#FFFFFF")) == count
 
 
 GREEN, GREY = STATES["grafted"].color, STATES["pretrained"].color
@@ -284,15 +278,16 @@ VALUES = ("x", "y", "z", "text", "name", "customdata", "hovertext", "mode")
 
 def drawn(theme: str) -> go.Figure:
     """Return a figure with marks in every place that can have a color."""
-    figure = go.Figure()
-    figure.add_scatter(x=[1, 2], y=[1, 2], marker={"color": [GREEN, "#123456"]}, fillcolor=STATES["grafted"].faint(0.3))
-    figure.add_scatter(x=[1, 2], y=[1, 2], marker={"color": np.array([GREEN, GREY])}, line={"color": GREEN})
-    figure.add_scatter(
-        x=[1, 2], y=[1, 2], marker={"color": np.array([0.5, 1.0]), "colorscale": [[0, GREEN], [1, GREY]]}
+    traces = (
+        {"marker": {"color": [GREEN, "#123456"]}, "fillcolor": STATES["grafted"].faint(0.3)},
+        {"marker": {"color": np.array([GREEN, GREY])}, "line": {"color": GREEN}},
+        {"marker": {"color": np.array([0.5, 1.0]), "colorscale": [[0, GREEN], [1, GREY]]}},
     )
-    figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1, line={"color": GREY})
-    figure.add_annotation(text=GREEN, font={"color": GREEN}, x=0, y=0)
-    return figure.update_layout(template=template(theme))
+    return go.Figure(
+        [go.Scatter(x=[1, 2], y=[1, 2], **trace) for trace in traces],
+        {"shapes": [{"type": "line", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": {"color": GREY}}],
+         "annotations": [{"text": GREEN, "font": {"color": GREEN}, "x": 0, "y": 0}], "template": template(theme)},
+    )  # fmt: skip
 
 
 def scale_of(traces: Sequence[Any]) -> dict[str, Any]:
@@ -346,8 +341,7 @@ def test_a_light_figure_is_left_as_it_is_and_a_dark_one_is_copied() -> None:
 @pytest.mark.parametrize("name", ["state_comparison", "named_by_size", "reliability_diagram", "confidence_histogram"])
 def test_no_mark_of_the_light_theme_is_left(name: str) -> None:
     """A figure without marks would prove nothing."""
-    parts = json.loads(with_dark_marks(draw(name, "dark")).to_json())
-    text = json.dumps({**parts, "layout": {**parts["layout"], "template": None}})
+    text = go.Figure(with_dark_marks(draw(name, "dark"))).update_layout(template="none").to_json()
     assert [color for color in marks() if color in text] == []
     assert any(color in draw(name, "dark").to_json() for color in marks())
 
@@ -360,7 +354,6 @@ def test_every_figure_grows_and_keeps_its_data(name: str) -> None:
     large = enlarged(figure, 2)
     assert figure.to_json() == before
     sizes = [(one.layout.height, one.layout.template.layout.font.size) for one in (figure, large)]
-    assert sizes[1] == tuple(2 * size for size in sizes[0])
     told, grown = ([{key: str(trace.get(key)) for key in VALUES} for trace in one.to_dict()["data"]]
                    for one in (figure, large))  # fmt: skip
-    assert told == grown
+    assert (sizes[1], grown) == (tuple(2 * size for size in sizes[0]), told)

@@ -1,7 +1,5 @@
 """Invented frames of the path between two models, and of several tasks; seeded, never read from a file."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
@@ -34,9 +32,10 @@ def bins() -> pd.DataFrame:
             sure = 0.5 + 0.5 * rng.beta(sharpness, 1.2, 800)
             place = np.clip(np.ceil(sure * 15).astype(int) - 1, 0, 14)
             right = rng.random(800) < 0.5 + 0.7 * (sure - 0.5)
-            told = {"path": path, "dataset": dataset, "bin": np.arange(15), "lower": edges[:-1], "upper": edges[1:]}
-            counts = {"count": np.bincount(place, minlength=15), "correct": np.bincount(place[right], minlength=15)}
-            parts.append(pd.DataFrame({**told, **counts}))
+            parts.append(pd.DataFrame({
+                "path": path, "dataset": dataset, "bin": np.arange(15), "lower": edges[:-1], "upper": edges[1:],
+                "count": np.bincount(place, minlength=15), "correct": np.bincount(place[right], minlength=15),
+            }))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 
 
@@ -54,7 +53,7 @@ def tasks(count: int = 3) -> pd.DataFrame:
 def differences(count: int = 3) -> pd.DataFrame:
     """Return graft − fine-tuned on this many tasks; the first has no interval."""
     value = np.linspace(-0.03, 0.05, count)
-    low, high = value - 0.02, value + 0.025
-    low[0] = high[0] = np.nan
-    names = [f"task-{number}" for number in range(count)]
-    return pd.DataFrame({"dataset": names, "metric": "accuracy", "value": value, "low": low, "high": high})
+    names, known = [f"task-{number}" for number in range(count)], np.where(np.arange(count) > 0, value, np.nan)
+    return pd.DataFrame(
+        {"dataset": names, "metric": "accuracy", "value": value, "low": known - 0.02, "high": known + 0.025}
+    )

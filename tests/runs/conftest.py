@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from skillviz.runs.run import Run
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
-
-if TYPE_CHECKING:
-    from skillviz.runs.session import Session
 
 SMALL = {"n": {"validation": 30, "test": 40}, "layers": 2, "width": 8, "steps": 5, "sizes": ("1%", "10%")}
 
@@ -58,6 +55,4 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def session() -> Session:
     """Return a session that the tests of one file share, like the runs of a study."""
-    from skillviz.runs.session import Session
-
     return Session()

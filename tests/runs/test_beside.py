@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,6 @@ from skillviz.analysis.rivals import rivals
 from skillviz.core.compressed import COMPRESSIONS
 from skillviz.core.intervals import accuracy_difference
 from skillviz.core.nulls import beyond_null
-from skillviz.core.region import Region
 from skillviz.core.scores import correct, losses
 from skillviz.core.temperature import scaled
 from skillviz.errors import BadInput, BadSize
@@ -30,13 +30,12 @@ from skillviz.runs.part_scores import (
     SEARCHED,
     PartScores,
 )
-from skillviz.runs.produce import produce
 from skillviz.runs.rivals import score_rivals
 from skillviz.runs.tables import score_matrix
 from skillviz.show import other_regions as shown
 from skillviz.show import rivals as compared
-from tests.refused import refuses
-from tests.runs.tiny_world import D, Run, Session, Store, produced, spec_of
+from tests.core.by_hand import near, refuses
+from tests.runs.tiny_world import D, Region, Run, Session, Store, produce, produced, spec_of
 
 SEARCH = {"localizer": "stagewise", "steps": 3, "batch_size": 16, "sizes": ("5%",), "nulls": "shuffled"}
 
@@ -48,9 +47,12 @@ run = produced(**SEARCH)
 def test_a_run_and_its_nulls_stay_out_of_the_region_of_another(run: Run, world: Path, store: Store) -> None:
     spec = spec_of(world, **SEARCH, outside=run.id)
     other = produce(spec, Store(shutil.copytree(run.root, store.root)))
-    assert (other.region().size, (other.region() & run.region()).size) == (run.region().size, 0)
-    assert any("stays out of 222 entries" in note for note in other.record.notes) and other.record.nulls
-    assert other.region_header()["made_of"][0]["run"] == run.id
+    assert (
+        (other.region().size, (other.region() & run.region()).size, other.region_header()["made_of"][0]["run"])
+        == (run.region().size, 0, run.id)
+        and any("stays out of 222 entries" in note for note in other.record.notes)
+        and other.record.nulls
+    )
     assert f"--outside '{spec.outside}'" in spec.command() and "outside" in spec.search_fields()
 
 
@@ -63,16 +65,25 @@ def test_only_the_entries_that_are_left_out_lose_their_movement(run: Run, world:
     for moved in (pair, null_pair(pair, "shuffled", 0)):
         out = kept_out(moved, region)
         before, after = (one.movement.of(0, one.base[span], one.finetuned[span]) for one in (moved, out))
-        assert not after[inside].any() and torch.equal(after[~inside], before[~inside])
-        assert torch.equal(out.finetuned[index][rest], moved.finetuned[index][rest])
+        assert (
+            not after[inside].any()
+            and torch.equal(after[~inside], before[~inside])
+            and torch.equal(out.finetuned[index][rest], moved.finetuned[index][rest])
+        )
 
 
-def test_what_cannot_be_kept_out_is_refused(run: Run, world: Path) -> None:
-    for changes, error, words in (
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
         ({"localizer": "random"}, BadInput, "the localizer 'random' does not choose entries by their movement"),
         ({"sizes": ("100%",)}, BadSize, r"4,448 entries were requested, and 4,226 are outside"),
-    ):
-        refuses(error, words, produce, spec_of(world, outside=run.id, **changes), Store(run.root))
+    ],
+    ids=["by chance", "too many"],
+)
+def test_what_cannot_be_kept_out_is_refused(
+    run: Run, world: Path, changes: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    refuses(error, words, produce, spec_of(world, outside=run.id, **changes), Store(run.root))
 
 
 @pytest.fixture(scope="module")
@@ -91,31 +102,44 @@ def known(beside: OtherRegions) -> PartScores:
 
 def test_disjoint_regions_share_nothing_and_each_has_its_nulls(beside: OtherRegions, known: PartScores) -> None:
     regions = [beside.region.flat(), *known.entries(DISJOINT)]
-    assert [len(flat) for flat in regions] == [beside.region.size] * 3
-    assert len(np.unique(np.concatenate(regions))) == 3 * beside.region.size
+    assert ([len(flat) for flat in regions], len(np.unique(np.concatenate(regions)))) == (
+        [beside.region.size] * 3, 3 * beside.region.size,
+    )  # fmt: skip
     rows = known.predictions().query("kind == @DISJOINT")
-    assert set(zip(rows["head"], rows["condition"], rows["draw"], strict=True)) == {
-        (number, condition, draw)
-        for number in (1, 2)
-        for condition, draw in ((SEARCHED, 0), (CONTROL, 1), (CONTROL, 2))
-    }
-    assert rows["example_id"].nunique() == 20 == known.record.n
-    assert Store(beside.run.root).verify(beside.run.id) == []
+    assert (
+        set(zip(rows["head"], rows["condition"], rows["draw"], strict=True)),
+        rows["example_id"].nunique(),
+        known.record.n,
+        Store(beside.run.root).verify(beside.run.id),
+    ) == (
+        {
+            (number, condition, draw)
+            for number in (1, 2)
+            for condition, draw in ((SEARCHED, 0), (CONTROL, 1), (CONTROL, 2))
+        },
+        20,
+        20,
+        [],
+    )
 
 
 def test_the_part_that_suffices_has_no_higher_loss_on_the_half_that_decides(
     beside: OtherRegions, known: PartScores
 ) -> None:
     (kept,), facts = known.entries(MINIMAL), known.record.facts["minimal 1"]
-    assert np.isin(kept, beside.region.flat()).all() and len(kept) < beside.region.size
-    assert facts["loss_kept"] <= facts["loss"]
+    assert np.isin(kept, beside.region.flat()).all()
+    assert len(kept) < beside.region.size and facts["loss_kept"] <= facts["loss"]
 
 
 def test_what_hurts_lies_outside_and_hurts_more_than_random(beside: OtherRegions, known: PartScores) -> None:
     (worst,) = known.entries(ADVERSARIAL)
-    assert len(worst) == beside.region.size and not np.isin(worst, beside.region.flat()).any()
     (row,) = other_regions(beside.run, known).query("kind == @ADVERSARIAL and measure == 'nll'").itertuples()
-    assert row.less < 0 and row.beyond < 0 and row.draws == 2
+    assert (
+        (len(worst), row.draws) == (beside.region.size, 2)
+        and not np.isin(worst, beside.region.flat()).any()
+        and row.less < 0
+        and row.beyond < 0
+    )
 
 
 def test_what_is_stored_is_not_searched_again_and_more_go_on_from_there(
@@ -147,9 +171,9 @@ def test_the_table_is_the_difference_of_grafts_and_nulls_by_hand(beside: OtherRe
     own_null = right(run.nulls(), "draw == 0 and split == 'test'")
     table = other_regions(run, known)
     (row,) = table.query("kind == @DISJOINT and number == 1 and measure == 'accuracy'").itertuples()
-    assert (row.beyond, row.low, row.high) == pytest.approx(tuple(beyond_null(graft, drawn)[:3]), nan_ok=True)
-    assert row.less == pytest.approx(((graft - drawn[0]) - (own_graft - own_null)).mean())
-    assert row.less != pytest.approx((graft - own_graft).mean()) or own_null.mean() == drawn[0].mean()
+    assert (row.less, row.beyond, row.low, row.high) == near(
+        ((graft - drawn[0]) - (own_graft - own_null)).mean(), *beyond_null(graft, drawn)[:3]
+    ) and (row.less != pytest.approx((graft - own_graft).mean()) or own_null.mean() == drawn[0].mean())
     assert shown.table(table)["region"].tolist()[:2] == ["this region", "disjoint 1"]
     said = "\n".join(shown.finding(table, run.record, known.record.facts))
     assert "of this size" in said and "of the region suffices" in said and "that hurt most" in said
@@ -167,12 +191,15 @@ def test_a_region_does_as_well_where_it_is_beyond_its_null_and_not_clearly_less(
 def test_roles_of_cells_by_hand(run: Run) -> None:
     shapes = run.region().shapes
     name, other = [n for n in shapes if n.endswith("query.weight")][:2]
-    one, two = Region({name: np.arange(10)}, shapes), Region({other: np.arange(10), name: np.arange(5)}, shapes)
-    cells = shown.cell_roles(run, [one, two])
-    roles = cells.set_index(["layer", "kind"])["role"].to_dict()
-    assert {cell: role for cell, role in roles.items() if role != shown.NEVER} == {
-        (0, "query"): shown.CORE, (1, "query"): shown.CONTINGENT,
-    }  # fmt: skip
+    cells = shown.cell_roles(
+        run, [Region({name: np.arange(10)}, shapes), Region({other: np.arange(10), name: np.arange(5)}, shapes)]
+    )
+    assert {
+        cell: role for cell, role in cells.set_index(["layer", "kind"])["role"].to_dict().items() if role != shown.NEVER
+    } == {
+        (0, "query"): shown.CORE,
+        (1, "query"): shown.CONTINGENT,
+    }
     assert "1 core, 1 contingent" in shown.role_map(cells, 2, "light").finding
 
 
@@ -205,16 +232,17 @@ def test_a_graft_has_the_gain_and_the_scores_that_its_run_has(
 ) -> None:
     for note in (note for note in gained.record.gains if note.of == "grafted"):
         name, wanted = f"entries {note.size}", note.states["test"]
-        facts = scored.record.facts[name]
-        assert {key: facts.get(key) for key in ("gain", "fitted", "low", "temperature", "bytes")} == {
+        assert {
+            key: scored.record.facts[name].get(key) for key in ("gain", "fitted", "low", "temperature", "bytes")
+        } == {
             "gain": note.gain, "fitted": note.fitted, "low": note.low, "temperature": note.temperature,
             "bytes": 12 * note.size,
         }  # fmt: skip
-        rows = table.query("name == @name and at == 'chosen'").set_index("metric").loc[list(wanted)]
-        assert rows[["value", "low", "high"]].to_numpy().tolist() == [
+        assert table.query("name == @name and at == 'chosen'").set_index("metric").loc[list(wanted)][
+            ["value", "low", "high"]
+        ].to_numpy().tolist() == [
             pytest.approx([one.value, one.low, one.high]) for one in wanted.values()
-        ]
-        assert np.allclose(
+        ] and np.allclose(
             logits_of(scored, name, CHOSEN, gained.labels), gained.logits("grafted", size=note.size)[2], atol=1e-6
         )
 
@@ -222,10 +250,9 @@ def test_a_graft_has_the_gain_and_the_scores_that_its_run_has(
 @pytest.mark.slow
 def test_one_byte_an_entry_is_nearly_the_fine_tuned_model(gained: Run, scored: PartScores) -> None:
     _, _, tuned = gained.logits("finetuned")
-    near = {
+    assert {
         name: np.allclose(logits_of(scored, name, ONE, gained.labels), tuned, atol=0.2) for name in ("int8", "signs")
-    }
-    assert near == {"int8": True, "signs": False}, "signs are coarser, so a difference shows"
+    } == {"int8": True, "signs": False}, "signs are coarser, so a difference shows"
     assert set(COMPRESSIONS) < set(scored.record.facts) and scored.record.facts["int8"]["bytes"] > D
 
 
@@ -242,19 +269,24 @@ def test_differences_are_paired_with_the_graft_nearest_in_bytes(
                   key=lambda name: abs(np.log(facts[name]["bytes"]) - np.log(row["bytes"])))  # fmt: skip
     less = accuracy_difference(*(logits_of(scored, name, CHOSEN, gained.labels) for name in ("signs", nearest)), labels)
     assert row[["nearest", "difference_low", "difference_high"]].tolist() == [nearest, less.low, less.high]
-    one = scaled(logits_of(scored, "signs", ONE, gained.labels), facts["signs"].get("temperature_at_one", 1.0))
-    assert nll["value"] == pytest.approx(losses(one, labels).mean())
+    assert nll["value"] == pytest.approx(
+        losses(
+            scaled(logits_of(scored, "signs", ONE, gained.labels), facts["signs"].get("temperature_at_one", 1.0)),
+            labels,
+        ).mean()
+    )
 
 
 @pytest.mark.slow
 def test_what_is_shown_of_rivals(table: pd.DataFrame) -> None:
-    assert table.loc[0, ["name", "nearest"]].tolist() == ["pretrained", ""]
-    text = compared.table(table, "accuracy")
-    assert text["stored"].tolist()[:4] == ["pre-trained", "fine-tuned", "graft of 5%", "graft of 20.0%"]
-    for line in compared.finding(table, "accuracy"):
-        assert "kB has **" in line and "points (95%" in line
-    figure = compared.by_bytes(table, "nll", "accuracy", "light").figure
-    assert {trace.name for trace in figure.data} == {"graft", "signs", "low rank", "int8"}
+    assert (table.loc[0, ["name", "nearest"]].tolist(), compared.table(table, "accuracy")["stored"].tolist()[:4]) == (
+        ["pretrained", ""],
+        ["pre-trained", "fine-tuned", "graft of 5%", "graft of 20.0%"],
+    )
+    assert (
+        [line for line in compared.finding(table, "accuracy") if "kB has **" not in line or "points (95%" not in line],
+        {trace.name for trace in compared.by_bytes(table, "nll", "accuracy", "light").figure.data},
+    ) == ([], {"graft", "signs", "low rank", "int8"})
 
 
 @pytest.mark.slow
@@ -271,8 +303,11 @@ def test_a_cut_one_resumes_and_another_sample_starts_over(gained: Run, scored: P
     refuses(KeyboardInterrupt, None, score_rivals, copy, store, 20, cut)
     told.clear()
     again = score_rivals(copy, store, 20, lambda name, *heard: told.append(name))
-    assert again.record.n == 20 and told[0].startswith("rank 1, 4 of 8") and store.verify(gained.id) == []
-    assert rivals(gained, again)["name"].nunique() == 2 + again.predictions()["kind"].nunique()
+    assert (again.record.n, store.verify(gained.id), rivals(gained, again)["name"].nunique()) == (
+        20,
+        [],
+        2 + again.predictions()["kind"].nunique(),
+    ) and told[0].startswith("rank 1, 4 of 8")
 
 
 @pytest.mark.parametrize(
@@ -282,5 +317,5 @@ def test_a_cut_one_resumes_and_another_sample_starts_over(gained: Run, scored: P
 def test_what_no_gain_can_be_fitted_on_is_refused_in_one_sentence(
     world: Path, tmp_path: Path, changes: dict[str, object], words: str
 ) -> None:
-    other = produce(spec_of(world, **changes), Store(tmp_path))
-    refuses(BadInput, words, score_rivals, other, Store(tmp_path), None, lambda *heard: None)
+    store = Store(tmp_path)
+    refuses(BadInput, words, score_rivals, produce(spec_of(world, **changes), store), store, None, lambda *heard: None)

@@ -11,24 +11,32 @@ import torch
 from skillviz.core.draws import stratified
 from skillviz.core.gain import GAINS, gain_fit
 from skillviz.core.graft import Graft, grafted
-from skillviz.core.region import Region
 from skillviz.core.scores import losses
 from skillviz.core.temperature import temperature_fit
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.live.request import PairRequest, Worker
 from skillviz.models.lean_pair import load_lean
-from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict, predict_grafts
 from skillviz.runs import gain as fits
 from skillviz.runs.evaluation import evaluate
 from skillviz.runs.export import Origin, card
-from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.passes import UNKEPT
-from skillviz.runs.produce import produce
 from skillviz.runs.spec import FIT, KINDS
 from skillviz.show import gain as shown
 from tests.cases.test_resumed_scoring import cut, resumed
-from tests.runs.tiny_world import Run, Session, Store, failed_checks, produced, spec_of
+from tests.refused import refuses
+from tests.runs.tiny_world import (
+    Region,
+    Run,
+    Session,
+    Store,
+    failed_checks,
+    graft_of_run,
+    load_pair,
+    produce,
+    produced,
+    spec_of,
+)
 
 BY_KIND = {"query": 0.5, "MLP in": 3.0, "bias": 12.0}
 
@@ -40,11 +48,14 @@ fitted = produced(gain=FIT, sizes=("5%", "10%"), nulls="shuffled", null_draws=2,
 @pytest.fixture(scope="module")
 def by_kind(world: Path, tmp_path_factory: pytest.TempPathFactory, session: Session) -> Run:
     """Return top movement with gains by module kind, and a draw of its null; the last gains tried are chosen."""
-    spec = spec_of(world, gain=KINDS, sizes=("5%", "2%"), nulls="shuffled", interpolation=True)
     falling = count(0, -1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fits, "_loss", lambda *_: next(falling))
-        return produce(spec, Store(tmp_path_factory.mktemp("runs")), session=session)
+        return produce(
+            spec_of(world, gain=KINDS, sizes=("5%", "2%"), nulls="shuffled", interpolation=True),
+            Store(tmp_path_factory.mktemp("runs")),
+            session=session,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +73,9 @@ def test_equal_gains_of_all_kinds_are_the_single_gain_bit_for_bit(files, gain: f
         with pair.with_gain(own), pair.at("grafted", region):
             parameters.append(torch.cat([p.detach().flatten() for p in pair.model.parameters()]))
             values.append(torch.cat(list(pair.graft_values(region).values())))
-    for one, other, planted in (values, parameters):
-        assert torch.equal(one, other) and not torch.equal(one, planted)
+    assert [(torch.equal(one, other), torch.equal(one, planted)) for one, other, planted in (values, parameters)] == [
+        (True, False)
+    ] * 2
 
 
 def test_each_kind_has_a_gain_and_its_entries_on_the_graft_and_its_null(by_kind: Run, session: Session) -> None:
@@ -71,14 +83,18 @@ def test_each_kind_has_a_gain_and_its_entries_on_the_graft_and_its_null(by_kind:
     *grafts, whole = record.gains
     assert [note.of for note in record.gains] == ["grafted", "grafted", "null", "finetuned"]
     for note in grafts:
-        assert note.gain == {one.kind: one.fitted for one in note.by_kind} and note.fitted is not None
-        assert sum(one.size for one in note.by_kind) == note.size
-    assert {one.kind: one.size for one in grafts[0].by_kind} == {kind: len(own) for kind, own in places.items()}
-    assert (record.gain, record.nulls[0].gain) == (grafts[0].gain, None)
-    assert isinstance(whole.gain, float) and not whole.by_kind
+        assert (note.gain, sum(one.size for one in note.by_kind)) == (
+            {one.kind: one.fitted for one in note.by_kind},
+            note.size,
+        ) and note.fitted is not None
+    assert (
+        ({one.kind: one.size for one in grafts[0].by_kind}, record.gain, record.nulls[0].gain)
+        == ({kind: len(own) for kind, own in places.items()}, grafts[0].gain, None)
+        and isinstance(whole.gain, float)
+        and not whole.by_kind
+    )
     own, one = by_kind.curve(), by_kind.curve(gain=1.0)
-    assert len(own) == len(one) > 0 and own["gain"].isna().all()
-    assert "--gain kinds" in by_kind.spec.command()
+    assert len(own) == len(one) > 0 and own["gain"].isna().all() and "--gain kinds" in by_kind.spec.command()
 
 
 def test_the_gain_that_does_best_on_the_other_half_is_used(session: Session, by_kind: Run) -> None:
@@ -93,8 +109,11 @@ def test_the_gain_that_does_best_on_the_other_half_is_used(session: Session, by_
             z = predict(pair, encoded, "grafted", region)
         z = z / temperature_fit(z[data.fits], encoded.labels[data.fits]).value
         half.append(losses(z[data.chooses], encoded.labels[data.chooses]).mean())
-    assert (found.fit.value, found.gain) == (note.fitted, tried[int(np.argmin(half))])
-    assert fits.Gained.from_numbers(found.numbers(), found.one, found.chosen) == found
+    assert (found.fit.value, found.gain, fits.Gained.from_numbers(found.numbers(), found.one, found.chosen)) == (
+        note.fitted,
+        tried[int(np.argmin(half))],
+        found,
+    )
 
 
 def test_words_of_gains_by_kind(by_kind: Run) -> None:
@@ -103,7 +122,7 @@ def test_words_of_gains_by_kind(by_kind: Run) -> None:
     note = record.gains[0].model_copy(update={"gain": record.gains[0].fitted})
     other = record.model_copy(update={"gains": (note, *record.gains[1:]), "gain": note.gain})
     text = card(by_kind, graft, "graft.safetensors", Origin(None, None))
-    for words, said in {
+    parts = {
         f"Gain **{lowest} to {highest} by module kind** brings": shown.sentence(record, "test"),
         "A single gain would be": shown.sentence(record, "test"),
         "by module kind is not measured": shown.sentence(record, "test"),
@@ -111,10 +130,12 @@ def test_words_of_gains_by_kind(by_kind: Run) -> None:
         "was only fitted": shown.sentence(other, "test"), "only fitted": shown.kinds_caption(other),
         **{f"{kind} {gain:.2f}": text for kind, gain in record.gain.items()},
         "the gain of its module kind": text, "(gain 1) it reaches": text,
-    }.items():  # fmt: skip
-        assert words in said
-    assert set(kinds["module kind"]) == set(record.gain) and graft.header["gain"] == record.gain
-    assert shown.kinds(record.model_copy(update={"gains": ()})).empty
+    }  # fmt: skip
+    assert (
+        {words: said for words, said in parts.items() if words not in said},
+        set(kinds["module kind"]),
+        graft.header["gain"],
+    ) == ({}, set(record.gain), record.gain) and shown.kinds(record.model_copy(update={"gains": ()})).empty
 
 
 def test_every_graft_that_is_compared_has_its_own_gain(fitted: Run) -> None:
@@ -124,11 +145,17 @@ def test_every_graft_that_is_compared_has_its_own_gain(fitted: Run) -> None:
         ("null", null.sizes[0], 0), ("null", null.sizes[1], 1), ("finetuned", None, None),
     ]  # fmt: skip
     for note in record.gains:
-        assert note.gain in (1.0, note.fitted) and note.low is not None and note.low <= note.fitted
-        assert set(note.states) == set(note.at_one) == {"validation", "test"}
-        assert set(note.states["test"]) == {"accuracy", "nll", "ece"}
-    assert record.gain == record.gains[0].gain
-    assert null.gain == np.mean([note.gain for note in record.gains if note.of == "null"])
+        assert (
+            note.gain in (1.0, note.fitted)
+            and note.low is not None
+            and note.low <= note.fitted
+            and set(note.states) == set(note.at_one) == {"validation", "test"}
+            and set(note.states["test"]) == {"accuracy", "nll", "ece"}
+        )
+    assert (record.gain, null.gain) == (
+        record.gains[0].gain,
+        np.mean([note.gain for note in record.gains if note.of == "null"]),
+    )
 
 
 def test_the_stored_scores_are_those_of_the_scaled_values(fitted: Run, session: Session) -> None:
@@ -153,8 +180,9 @@ def test_the_curve_has_each_size_at_its_gain_and_at_1_and_the_grid_ends_at_its_g
     }
     assert one.equals(plain.curve()) and len(own) == len(one) and (plain.record.gains, plain.record.gain) == ((), 1)
     ends = fitted.interpolation().query("path == 'wise-graft' and alpha == 1 and metric == 'nll'")
-    stored = own.query("split == 'test' and metric == 'nll'").set_index("size")["value"].to_dict()
-    assert ends.set_index("size")["value"].to_dict() == pytest.approx(stored, abs=1e-6)
+    assert ends.set_index("size")["value"].to_dict() == pytest.approx(
+        own.query("split == 'test' and metric == 'nll'").set_index("size")["value"].to_dict(), abs=1e-6
+    )
 
 
 def test_the_fit_beats_the_gains_around_it_on_its_own_half(fitted: Run, session: Session) -> None:
@@ -180,8 +208,10 @@ def test_the_exported_values_are_those_that_were_scored(fitted: Run, files, tmp_
         scored = {name: parameter.detach().clone() for name, parameter in pair.model.named_parameters()}
     with grafted(pair.model, again):
         applied = {name: parameter.detach().clone() for name, parameter in pair.model.named_parameters()}
-    assert [name for name in region.indices if not torch.equal(scored[name], applied[name])] == []
-    assert graft_of_run(fitted)[0].header.get("gain", 1.0) == fitted.record.gain
+    assert (
+        [name for name in region.indices if not torch.equal(scored[name], applied[name])],
+        graft_of_run(fitted)[0].header.get("gain", 1.0),
+    ) == ([], fitted.record.gain)
 
 
 @pytest.mark.parametrize("gain", [2.5, BY_KIND])
@@ -196,8 +226,10 @@ def test_many_grafts_at_once_have_the_gain_too(fitted: Run, session: Session, ga
 
 def test_a_gain_that_is_given_is_used_everywhere(world: Path, store: Store, session: Session) -> None:
     record = produce(spec_of(world, gain=2, nulls="shuffled"), store, session=session).record
-    assert [(note.gain, note.fitted, note.is_bounded) for note in record.gains] == [(2.0, None, True)] * 2
-    assert record.gain == 2
+    assert ([(note.gain, note.fitted, note.is_bounded) for note in record.gains], record.gain) == (
+        [(2.0, None, True)] * 2,
+        2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,8 +242,7 @@ def test_a_gain_that_is_given_is_used_everywhere(world: Path, store: Store, sess
 def test_what_cannot_have_a_fitted_gain_is_refused_before_the_start(
     world: Path, store: Store, changes: dict[str, object], words: str
 ) -> None:
-    with pytest.raises(BadInput, match=words):
-        produce(spec_of(world, gain=KINDS, **changes), store)
+    refuses(BadInput, words, produce, spec_of(world, gain=KINDS, **changes), store)
     assert not store.root.exists() or not list(store.list())
 
 
@@ -222,17 +253,31 @@ def test_fitted_gains_and_those_of_nulls_are_not_fitted_again(
     fitted: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     run, _ = resumed(cut(fitted.spec, Store(tmp_path), after, monkeypatch), monkeypatch)
-    names = ("nulls.parquet", "sizes.parquet", "curve.parquet", "interpolation.parquet")
-    kept = [(one.record.gains, one.record.nulls, [one.record.files[name] for name in names]) for one in (run, fitted)]
+    kept = [
+        (
+            one.record.gains,
+            one.record.nulls,
+            [
+                one.record.files[name]
+                for name in ("nulls.parquet", "sizes.parquet", "curve.parquet", "interpolation.parquet")
+            ],
+        )
+        for one in (run, fitted)
+    ]
     assert kept[0] == kept[1]
 
 
 def test_live_grafts_have_the_gain_of_a_region_of_the_run_alone(fitted: Run, by_kind: Run) -> None:
-    sizes = [note for note in fitted.record.gains if note.of == "grafted"]
     for run, expression, gain in (
-        (fitted, None, fitted.record.gain), (fitted, {"layers": [0]}, 1.0), (by_kind, None, by_kind.record.gain),
-        *((fitted, {"run": fitted.id, "size": note.size}, note.gain) for note in sizes),
-    ):  # fmt: skip
+        (fitted, None, fitted.record.gain),
+        (fitted, {"layers": [0]}, 1.0),
+        (by_kind, None, by_kind.record.gain),
+        *(
+            (fitted, {"run": fitted.id, "size": note.size}, note.gain)
+            for note in fitted.record.gains
+            if note.of == "grafted"
+        ),
+    ):
         request = PairRequest(Worker(run.path.parent), {"run": run.id})
         request.region(expression)
         assert request.pair.gain == gain, expression
@@ -250,8 +295,10 @@ def test_a_scaled_graft_is_evaluated_beside_its_fine_tuned_model(fitted: Run, fi
     assert (of_graft, of_region) == pytest.approx(
         (of_model, fitted.record.metrics["test"].states["grafted"]["nll"].value), abs=1e-6
     )
-    with pytest.raises(PairMismatch, match="not those of this fine-tuned model"):
-        evaluate(**files, graft=replace(graft, header={**graft.header, "gain": 2.0}))
+    refuses(
+        PairMismatch, "not those of this fine-tuned model", evaluate, **files,
+        graft=replace(graft, header={**graft.header, "gain": 2.0}),
+    )  # fmt: skip
 
 
 def test_what_overflows_is_not_chosen() -> None:
@@ -265,8 +312,13 @@ def test_words_of_a_gain(fitted: Run) -> None:
     """The table has a row for each graft, and a verdict only if there is a null."""
     record, said = fitted.record, shown.sentence(fitted.record, "test")
     table = shown.table(record, "test")
-    assert len(table) == len(record.gains) and table["gain factor"].str.contains("–").all()
-    assert said.startswith("Gain **") or "no better than gain 1" in said
-    assert shown.verdict(record, "test") in (shown.LOCALIZED, shown.DILUTED, shown.NOT_SHOWN)
-    assert shown.verdict(record.model_copy(update={"nulls": ()}), "test") is None
-    assert shown.by_run([record], "test")["localizer"].tolist() == ["top movement"] * 2
+    assert (
+        len(table) == len(record.gains)
+        and table["gain factor"].str.contains("–").all()
+        and (said.startswith("Gain **") or "no better than gain 1" in said)
+    )
+    assert (
+        shown.verdict(record, "test") in (shown.LOCALIZED, shown.DILUTED, shown.NOT_SHOWN)
+        and shown.verdict(record.model_copy(update={"nulls": ()}), "test") is None
+        and shown.by_run([record], "test")["localizer"].tolist() == ["top movement"] * 2
+    )

@@ -72,9 +72,11 @@ def test_a_process_lives_while_it_holds_the_lock(
     signalled = None if "pid" in elsewhere else worker.pid  # no signal to another process
     assert (found and found.pid, life(run.work), status(run)) == (signalled, ALIVE, "running") and not hold(run.work)
     end(worker)
-    assert (process_of(run.work), life(run.work)) == (None, after)
-    assert status(run) == ("failed" if after == DEAD else "unknown")
-    assert not is_awaited(run.path), "a killed one must not block the queue for ever"
+    assert (process_of(run.work), life(run.work), status(run)) == (
+        None,
+        after,
+        ("failed" if after == DEAD else "unknown"),
+    ) and not is_awaited(run.path), "a killed one must not block the queue for ever"
 
 
 def test_an_unknown_job_says_why_and_is_resumed_and_deleted_by_a_user_only(

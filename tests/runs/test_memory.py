@@ -10,17 +10,16 @@ import pytest
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.objective import Objective
 from skillviz.errors import BadSize
-from skillviz.runs.folder import RunFolder
 from skillviz.runs.memory import Facts, cost_of, facts_of, peak_bytes
 from skillviz.runs.pace import OTHERS, passes, work_words
 from skillviz.runs.process import Progress
-from skillviz.runs.produce import produce
 from skillviz.runs.scoring import Scoring
 from skillviz.tasks.project import PROJECT
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
+from tests.core.by_hand import by_hand
 from tests.runs.test_scoring import other_task
-from tests.runs.tiny_world import D, RunSpec, Session, Store, spec_of
+from tests.runs.tiny_world import D, RunFolder, RunSpec, Session, Store, produce, spec_of
 from tests.test_torch_free import heavy_after
 
 MINILM = Facts(
@@ -35,8 +34,7 @@ def spec(localizer: str = "stagewise", **changes: object) -> RunSpec:
 
 @pytest.mark.parametrize("name", LOCALIZERS)
 def test_a_larger_model_takes_more_memory(name: str) -> None:
-    larger = dataclasses.replace(MINILM, parameters=10**9)
-    assert peak_bytes(spec(name), larger) > peak_bytes(spec(name), MINILM)
+    assert peak_bytes(spec(name), dataclasses.replace(MINILM, parameters=10**9)) > peak_bytes(spec(name), MINILM)
 
 
 def test_the_memory_for_gradients_is_an_option() -> None:
@@ -80,11 +78,16 @@ def test_the_options_of_a_choice_are_counted() -> None:
 @pytest.mark.slow
 def test_facts_come_from_headers_and_data_without_torch(world: Path, tmp_path: Path) -> None:
     facts = facts_of(spec_of(world, sizes=("5%", "10"), max_train=40), Session())
-    assert (facts.d, facts.layers, facts.width, facts.labels, facts.sizes) == (D, 2, 16, 2, (222, 10))
-    assert facts.counts == {"train": 40, "validation": 32, "test": 32}
-    assert 4 < facts.tokens < 30 and facts.parameters > D
-    others = (str(other_task(tmp_path, "near")),)
-    assert facts_of(spec_of(world, others=others, max_test=9), Session()).counts["others"] == 9
+    assert (
+        (facts.d, facts.layers, facts.width, facts.labels, facts.sizes, facts.counts)
+        == (D, 2, 16, 2, (222, 10), {"train": 40, "validation": 32, "test": 32})
+        and 4 < facts.tokens < 30
+        and facts.parameters > D
+    )
+    assert (
+        facts_of(spec_of(world, others=(str(other_task(tmp_path, "near")),), max_test=9), Session()).counts["others"]
+        == 9
+    )
     with pytest.raises(BadSize):
         facts_of(spec_of(world, sizes=("0",)), Session())
     assert heavy_after("skillviz.runs.memory") == {}
@@ -125,28 +128,21 @@ def test_the_examples_that_are_told_are_those_that_went_through_the_model(
     assert done == sorted(done) and done[-1] == scored[-1][0].total == sum(rows) - begun - sum(checked) > 0
     left = [event["left"] for event in events if event["phase"] == "evaluate"]
     assert left[0] is not None and left[-1] == 0 and len(left) == len(done) + 1
-    steps = [event["left"] for event in events if event["phase"] == "search" and "step" in event]
-    assert None not in steps[1:], "the first step measures nothing"
+    assert None not in [event["left"] for event in events if event["phase"] == "search" and "step" in event][1:], (
+        "the first step measures nothing"
+    )
 
 
 OWN = {"train": 900, "validation": 10, "test": 100}
 
 
-@pytest.mark.parametrize(
-    ("changes", "counts", "sizes", "examples"),
-    [
-        ({}, OWN, (9,), 2 * 110),
-        ({}, {**OWN, OTHERS: 1000}, (9, 5), 4 * 110 + 4 * 1000),
-        ({"interpolation": True}, {**OWN, OTHERS: 1000}, (9, 5), 4 * 110 + 4 * 1000 + 31 * 1100),
-        ({"interpolation": True}, {"train": 900, "validation": 10}, (9,), 20),  # no test set
-    ],
-)
-def test_each_kind_of_work_counts(
-    world: Path, changes: dict[str, Any], counts: dict[str, int], sizes: tuple[int, ...], examples: int
-) -> None:
-    assert passes(spec_of(world, **changes), counts, sizes) == examples
-
-
-def test_gains_by_kind_take_half_of_the_examples_at_each_gain_and_a_state_more(world: Path) -> None:
-    one, by_kind = (passes(spec_of(world, gain=gain), {"validation": 10}, (9,), 3) for gain in ("fit", "kinds"))
-    assert by_kind - one == 10 + 2 * 3 * 17 * 5
+WITH_OWN = {**OWN, OTHERS: 1000}
+test_each_kind_of_work_counts = by_hand(
+    ("the test data", 2 * 110, passes, spec("movement"), OWN, (9,)),
+    ("other data at every size", 4 * 110 + 4 * 1000, passes, spec("movement"), WITH_OWN, (9, 5)),
+    ("the grid", 4 * 110 + 4 * 1000 + 31 * 1100, passes, spec("movement", interpolation=True), WITH_OWN, (9, 5)),
+    ("no test set", 20, passes, spec("movement", interpolation=True), {"train": 900, "validation": 10}, (9,)),
+    ("gains by kind take half of the examples at each gain, and a state more", 10 + 2 * 3 * 17 * 5,
+     lambda: passes(spec("movement", gain="kinds"), {"validation": 10}, (9,), 3)
+     - passes(spec("movement", gain="fit"), {"validation": 10}, (9,), 3)),
+)  # fmt: skip

@@ -29,11 +29,12 @@ GRAFTED = LOGITS["grafted"]
 
 
 def test_every_value_lies_in_its_interval() -> None:
-    for name, found in metrics(GRAFTED, LABELS, TASK).items():
-        if name in WITHOUT_INTERVAL:
-            assert (found.low, found.high) == (None, None), name
-        else:
-            assert found.low <= found.value <= found.high, name
+    found = metrics(GRAFTED, LABELS, TASK)
+    ends = {name: one for name, one in found.items() if (one.low, one.high) != (None, None)}
+    assert (ends.keys(), {name: one for name, one in ends.items() if not one.low <= one.value <= one.high}) == (
+        found.keys() - set(WITHOUT_INTERVAL),
+        {},
+    )
 
 
 def test_accuracy_has_wilsons_interval() -> None:
@@ -48,24 +49,32 @@ def test_f1_is_there_for_two_labels_only() -> None:
 
 
 def test_differences_are_grafted_less_finetuned() -> None:
-    task = TASK.model_copy(update={"metric": "f1", "positive": 1})
-    found = split_scores(LOGITS, LABELS, task, fitted(LOGITS, LABELS, True).value)
+    found = split_scores(
+        LOGITS, LABELS, TASK.model_copy(update={"metric": "f1", "positive": 1}), fitted(LOGITS, LABELS, True).value
+    )
     values = {state: {name: one.value for name, one in scores.items()} for state, scores in found.states.items()}
     assert list(found.differences) == metric_names("f1", COMPARED)
     for name, difference in found.differences.items():
-        assert difference.value == pytest.approx(values["grafted"][name] - values["finetuned"][name])
-        assert difference.low <= difference.value <= difference.high
-    assert found.scaled_differences["nll"].value == pytest.approx(values["grafted"]["nll"] - values[SCALED]["nll"])
-    assert found.differences["ece"].value < 0, "the fine-tuned model here is very overconfident"
+        assert (
+            difference.value == pytest.approx(values["grafted"][name] - values["finetuned"][name])
+            and difference.low <= difference.value <= difference.high
+        )
+    assert (
+        found.scaled_differences["nll"].value == pytest.approx(values["grafted"]["nll"] - values[SCALED]["nll"])
+        and found.differences["ece"].value < 0
+    ), "the fine-tuned model here is very overconfident"
 
 
 def test_a_temperature_changes_calibration_and_nothing_else() -> None:
     temperature = fitted(LOGITS, LABELS, True).value
     found = split_scores(LOGITS, LABELS, TASK, temperature).states
-    assert temperature is not None and temperature > 1
-    assert found[SCALED]["accuracy"] == found["finetuned"]["accuracy"]
-    assert found[SCALED]["nll"].value < found["finetuned"]["nll"].value
-    assert SCALED not in split_scores(LOGITS, LABELS, TASK).states
+    assert (
+        temperature is not None
+        and temperature > 1
+        and found[SCALED]["accuracy"] == found["finetuned"]["accuracy"]
+        and found[SCALED]["nll"].value < found["finetuned"]["nll"].value
+        and SCALED not in split_scores(LOGITS, LABELS, TASK).states
+    )
 
 
 def test_what_is_known_is_not_scored_again() -> None:
@@ -85,9 +94,12 @@ def test_agreement_and_recovered_gain_of_the_ends(
     changes: dict[str, np.ndarray], agreement: int | None, recovered: int | None
 ) -> None:
     found = split_scores({**LOGITS, **changes}, LABELS, TASK)
-    assert found.recovered.value == recovered and (recovered is not None or found.recovered.low is None)
-    assert agreement is None or found.agreement.value == agreement
-    assert ({(d.value, d.low, d.high) for d in found.differences.values()} == {(0, 0, 0)}) == (agreement == 1)
+    assert (
+        (found.recovered.value, ({(d.value, d.low, d.high) for d in found.differences.values()} == {(0, 0, 0)}))
+        == (recovered, (agreement == 1))
+        and (recovered is not None or found.recovered.low is None)
+        and (agreement is None or found.agreement.value == agreement)
+    )
 
 
 def test_what_is_undefined_is_not_a_number() -> None:
@@ -100,8 +112,9 @@ def test_the_curve_says_the_same_by_both_ways() -> None:
     row = graft_row(LOGITS, LABELS, TASK)
     assert row == graft_row_of(split_scores(LOGITS, LABELS, TASK))
     rows = curve_rows(row, size=5)
-    assert {r["metric"] for r in rows} >= {"accuracy", "ece", "agreement", "recovered"}
-    assert {r["size"] for r in rows} == {5}
+    assert {r["metric"] for r in rows} >= {"accuracy", "ece", "agreement", "recovered"} and {
+        r["size"] for r in rows
+    } == {5}
 
 
 def three_models(labels: int) -> tuple[list[tuple[dict[str, float], np.ndarray]], np.ndarray]:
@@ -114,8 +127,9 @@ def three_models(labels: int) -> tuple[list[tuple[dict[str, float], np.ndarray]]
 @pytest.mark.parametrize(("labels", "metric"), [(2, "accuracy"), (2, "f1"), (3, "accuracy"), (14, "accuracy")])
 def test_every_metric_of_many_models_is_that_of_the_model_alone(labels: int, metric: str) -> None:
     points, y = three_models(labels)
-    positive = 0 if metric == "f1" else None
-    task = TaskNote(name="t", labels=tuple(map(str, range(labels))), metric=metric, positive=positive)
+    task = TaskNote(
+        name="t", labels=tuple(map(str, range(labels))), metric=metric, positive=(0 if metric == "f1" else None)
+    )
     rows = metric_rows(points, y, task, points[-1][1])
     for common, logits in points:
         found = {row["metric"]: row for row in rows if row["alpha"] == common["alpha"]}
@@ -132,15 +146,23 @@ def test_every_metric_of_many_models_is_that_of_the_model_alone(labels: int, met
 def test_bins_add_up_to_all_examples_and_to_the_calibration_error() -> None:
     points, y = three_models(3)
     bins = bin_rows(points, y)
-    assert len(bins) == 3 * 15 and bins.groupby("alpha")["count"].sum().tolist() == [60, 60, 60]
-    assert (bins["correct"] <= bins["count"]).all() and bins.loc[bins["count"] == 0, "confidence"].isna().all()
+    assert (
+        (len(bins), bins.groupby("alpha")["count"].sum().tolist()) == (3 * 15, [60, 60, 60])
+        and (bins["correct"] <= bins["count"]).all()
+        and bins.loc[bins["count"] == 0, "confidence"].isna().all()
+    )
     for common, logits in points:
         own = bins[bins["alpha"] == common["alpha"]].fillna({"confidence": 0})
         gap = (own["confidence"] * own["count"] - own["correct"]).abs().sum() / len(y)
-        assert own["correct"].sum() == (logits.argmax(1) == y).sum() and gap == pytest.approx(ece(logits, y))
-        assert not np.isclose(gap, ece(logits, np.roll(y, 1))), "other labels would be seen"
+        assert (own["correct"].sum(), gap) == (
+            (logits.argmax(1) == y).sum(),
+            pytest.approx(ece(logits, y)),
+        ) and not np.isclose(gap, ece(logits, np.roll(y, 1))), "other labels would be seen"
 
 
 def test_at_most_five_sizes_the_main_one_among_them() -> None:
-    assert (grid_sizes((30, 10, 20)), MOST_SIZES) == ((10, 20, 30), 5)
-    assert grid_sizes((60, 50, 40, 30, 20, 10)) == (20, 30, 40, 50, 60)
+    assert (grid_sizes((30, 10, 20)), MOST_SIZES, grid_sizes((60, 50, 40, 30, 20, 10))) == (
+        (10, 20, 30),
+        5,
+        (20, 30, 40, 50, 60),
+    )

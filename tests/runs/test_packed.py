@@ -1,13 +1,10 @@
 """Tests of runs packed in a study's file: the same bytes and tables as in folders, read-only, damage detected."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,14 +16,10 @@ from skillviz.runs import packed, tables
 from skillviz.runs.doctor import findings
 from skillviz.runs.packed import FILE, RECORD, REGION, STUDIES, bytes_of, write_pack
 from skillviz.runs.run import Run, _kept, with_checksum
-from skillviz.runs.store import Library, Store
 from tests.fake_run import fake_run
 from tests.refused import refuses
 from tests.runs.conftest import SMALL
-from tests.runs.tiny_world import spec_of
-
-if TYPE_CHECKING:
-    from skillviz.runs.session import Session
+from tests.runs.tiny_world import Library, Session, Store, produce, spec_of
 
 
 def contents(*runs: Run) -> dict[str, dict[str, partial[bytes]]]:
@@ -69,14 +62,18 @@ def assert_same(folders: Store, studied: Store) -> None:
     assert [run.record for run in studied.list()] == [run.record for run in folders.list()]
     for one in folders.list():
         run = studied.open(one.id)
-        assert run.path == studied.root / STUDIES / "some" / FILE / run.id and not run.path.exists()
-        for name in (RECORD, *one.files):
-            assert bytes_of(run.path, name) == (one.path / name).read_bytes()
+        assert (
+            run.path,
+            [name for name in (RECORD, *one.files) if bytes_of(run.path, name) != (one.path / name).read_bytes()],
+        ) == (studied.root / STUDIES / "some" / FILE / run.id, []) and not run.path.exists()
         for name in tables.TABLES.keys() - {"parts"}:  # they are stored beside the run
             pd.testing.assert_frame_equal(getattr(run, name)(), getattr(one, name)())
-        assert run.region() == one.region() and run.region_header() == one.region_header()
-        assert np.array_equal(run.ranking(), one.ranking()) and run.cut(5) == one.cut(5)
-        assert not studied.verify(run.id) and run.root == studied.root
+        assert (
+            (run.region(), run.region_header(), run.cut(5), run.root)
+            == (one.region(), one.region_header(), one.cut(5), studied.root)
+            and np.array_equal(run.ranking(), one.ranking())
+            and not studied.verify(run.id)
+        )
     assert not list(findings(studied))
 
 
@@ -88,8 +85,6 @@ def test_a_packed_run_is_what_its_folder_was(folders: Store, studied: Store) -> 
 def test_runs_of_a_pair_keep_their_predictions_at_every_size_and_share_those_of_the_pair(
     world: Path, session: Session, tmp_path: Path
 ) -> None:
-    from skillviz.runs.produce import produce  # imports torch
-
     folders, sizes = Store(tmp_path / "folders"), ("5%", "1%", "10%")
     for more in ({"nulls": "shuffled", "null_draws": 2, "interpolation": True}, {"localizer": "stagewise", "steps": 2}):
         produce(spec_of(world, sizes=sizes, **more), folders, session=session)
@@ -98,8 +93,15 @@ def test_runs_of_a_pair_keep_their_predictions_at_every_size_and_share_those_of_
     assert_same(folders, studied)
     for run in studied.list():
         n, (_, *others) = run.record.metrics["test"].n, run.record.sizes
-        assert set(run.sizes()["size"]) == set(others) and len(run.layers()) and len(run.ranking()) >= max(others)
-        assert [[len(x) for x in run.logits("grafted", size=size)] for size in run.record.sizes] == [[n] * 3] * 3
+        assert (
+            (
+                set(run.sizes()["size"]),
+                [[len(x) for x in run.logits("grafted", size=size)] for size in run.record.sizes],
+            )
+            == (set(others), [[n] * 3] * 3)
+            and len(run.layers())
+            and len(run.ranking()) >= max(others)
+        )
     assert {len(set(run.nulls()["draw"])) for run in studied.list()} == {2, 0}
     ends = pq.read_table(pack).to_pandas().query("file == 'ends.parquet'")
     assert ends["run"].nunique() == 2 and ends["content"].notna().sum() == 1, "once for the pair"
@@ -108,11 +110,17 @@ def test_runs_of_a_pair_keep_their_predictions_at_every_size_and_share_those_of_
 
 def test_runs_are_found_by_id_and_by_prefix(folders: Store, studied: Store) -> None:
     run = studied.list()[0]
-    assert studied.has(run.id) and studied.resolve(run.id[:-1]) == run.id
-    assert Library([Store(studied.root / "none"), studied]).open(run.id).path == run.path
-    assert Library([studied]).newest(run.record.key).id == run.id
-    assert (studied.unfinished(), studied.folders(), studied.others({run.id})) == ([], [], ([], []))
-    assert [one.id for one in studied.list(among=[run.id])] == [run.id]
+    assert studied.has(run.id) and (
+        studied.resolve(run.id[:-1]),
+        Library([Store(studied.root / "none"), studied]).open(run.id).path,
+        Library([studied]).newest(run.record.key).id,
+    ) == (run.id, run.path, run.id)
+    assert (
+        studied.unfinished(),
+        studied.folders(),
+        studied.others({run.id}),
+        [one.id for one in studied.list(among=[run.id])],
+    ) == ([], [], ([], []), [run.id])
     shutil.copytree(folders.root / run.id, studied.root / run.id)
     assert studied.open(run.id).path == studied.root / run.id and len(studied.list()) == 3
 
@@ -127,8 +135,11 @@ def test_runs_of_a_study_are_read_only(studied: Store) -> None:
 def test_shared_contents_are_stored_once(tmp_path: Path) -> None:
     write_pack(tmp_path / FILE, {run: {"ends.parquet": partial(bytes, range(256))} for run in ("one", "two")})
     rows = pq.read_table(tmp_path / FILE).to_pandas()
-    assert rows["sha256"].nunique() == 1 and rows["content"].notna().tolist() == [True, False]
-    assert {bytes_of(tmp_path / FILE / run, "ends.parquet") for run in ("one", "two")} == {bytes(range(256))}
+    assert (
+        rows["sha256"].nunique(),
+        rows["content"].notna().tolist(),
+        {bytes_of(tmp_path / FILE / run, "ends.parquet") for run in ("one", "two")},
+    ) == (1, [True, False], {bytes(range(256))})
 
 
 def test_one_table_is_read_without_the_rest_of_the_file(
@@ -158,8 +169,11 @@ def test_a_changed_bit_is_noticed_by_sha256(studied: Store, pack: Path, name: st
     run = studied.list()[0]
     refuses(CorruptRun, "sha256", getattr(run, name.split(".")[0]))
     (sentence,) = studied.verify(run.id)
-    assert name in sentence and "sha256" in sentence
-    assert [(one.cure, "study pack some" in one.problem) for one in findings(studied)] == [("left", True)] * 3
+    assert (
+        name in sentence
+        and "sha256" in sentence
+        and [(one.cure, "study pack some" in one.problem) for one in findings(studied)] == [("left", True)] * 3
+    )
 
 
 def test_a_changed_record_is_noticed(studied: Store, pack: Path) -> None:
@@ -170,8 +184,11 @@ def test_a_changed_record_is_noticed(studied: Store, pack: Path) -> None:
 def test_a_cut_file_is_one_unreadable_entry(studied: Store, pack: Path) -> None:
     pack.write_bytes(pack.read_bytes()[:-100])
     (entry,) = studied.unreadable()
-    assert entry.path == pack and FILE in entry.reason
-    assert not studied.list() and [one.path for one in findings(studied)] == [pack]
+    assert (
+        (entry.path, [one.path for one in findings(studied)]) == (pack, [pack])
+        and FILE in entry.reason
+        and not studied.list()
+    )
 
 
 def test_a_file_that_is_replaced_is_read_again(studied: Store, pack: Path, folders: Store) -> None:
@@ -209,8 +226,7 @@ def test_a_list_of_300_packed_runs_takes_no_longer_than_one_of_folders(folders: 
 def test_differences_of_words_give_any_bytes_back(size: int) -> None:
     given = np.random.default_rng(size).bytes(size)
     assert packed.decoded(packed.coded(given), size) == given
-    with pytest.raises(ValueError, match="reshape"):
-        packed.decoded(packed.coded(given) + b"!", size)
+    refuses(ValueError, "reshape", packed.decoded, packed.coded(given) + b"!", size)
 
 
 def test_a_large_region_is_stored_as_differences_and_read_as_it_was(
@@ -222,7 +238,6 @@ def test_a_large_region_is_stored_as_differences_and_read_as_it_was(
         monkeypatch.setattr(packed, "LARGE", limit)
         write_pack(pack, before)
         rows = {row["file"]: row for row in pq.read_table(pack).to_pylist()}
-        assert (rows[REGION]["content"] != before[run.id][REGION]()) is is_coded
-        assert {name: bytes_of(pack / run.id, name) for name in rows} == {
-            n: make() for n, make in before[run.id].items()
-        }
+        assert (rows[REGION]["content"] != before[run.id][REGION]()) is is_coded and {
+            name: bytes_of(pack / run.id, name) for name in rows
+        } == {n: make() for n, make in before[run.id].items()}

@@ -20,20 +20,28 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.localizers import table as localizers
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import score
-from skillviz.core.region import Region
 from skillviz.models import pair as pairs
 from skillviz.models.pair import ModelPair
-from skillviz.models.predict import predict
 from skillviz.runs import passes, search
 from skillviz.runs import produce as engine
-from skillviz.runs.folder import RunFolder
 from skillviz.runs.held_out import AT_END, why_not
 from skillviz.runs.process import PHASES, Progress
-from skillviz.runs.produce import produce
 from skillviz.runs.selfcheck import ends_check, fingerprint_of, ranking_check, restored_check, size_check
-from skillviz.runs.session import ENDS, Session
+from skillviz.runs.session import ENDS
 from tests.refused import refuses
-from tests.runs.tiny_world import D, Run, Store, failed_checks, produced, spec_of
+from tests.runs.tiny_world import (
+    D,
+    Region,
+    Run,
+    RunFolder,
+    Session,
+    Store,
+    failed_checks,
+    predict,
+    produce,
+    produced,
+    spec_of,
+)
 from tests.tiers import first
 from tests.tiny import tiny_pair, tiny_task
 
@@ -42,19 +50,25 @@ from tests.tiny import tiny_pair, tiny_task
 @pytest.mark.parametrize("name", first(LOCALIZERS))
 def test_every_localizer_makes_a_whole_run(world: Path, session: Session, store: Store, name: str) -> None:
     own = {"learned": {"lr": 1e4, "base_share": 0.01}, "expression": {"expression": {"layers": [1]}}}
-    spec = spec_of(world, localizer=name, sizes=("5%", "1%", "20%"), steps=4, batch_size=16, options=own.get(name, {}))
-    run = produce(spec, store, session=session)
+    run = produce(
+        spec_of(world, localizer=name, sizes=("5%", "1%", "20%"), steps=4, batch_size=16, options=own.get(name, {})),
+        store,
+        session=session,
+    )
     record, layers = run.record, run.layers()
     assert [(check.name, check.passed) for check in record.checks] == [
         ("size", True), ("ranking", True), ("ends", True), ("restored", True),
     ]  # fmt: skip
     if LOCALIZERS[name].budgeted:
-        assert (record.sizes, record.size, run.region().size) == ((222, 44, 889), 222, 222)
-        assert len(run.ranking()) >= 889
-    assert store.verify(run.id) == [] and run.cut(record.size) == run.region()
-    assert set(run.curve()["size"]) == set(record.sizes) and set(run.history()["localizer"]) == {name}
-    assert (layers["selected"].sum(), layers["total"].sum()) == (record.size, D)
-    assert (len(run.predictions()), len(run.interpolation())) == (4 * (32 + 32), 0)
+        assert (record.sizes, record.size, run.region().size) == ((222, 44, 889), 222, 222) and len(
+            run.ranking()
+        ) >= 889
+    assert (store.verify(run.id), run.cut(record.size), set(run.curve()["size"]), set(run.history()["localizer"])) == (
+        [], run.region(), set(record.sizes), {name},
+    )  # fmt: skip
+    assert (layers["selected"].sum(), layers["total"].sum(), len(run.predictions()), len(run.interpolation())) == (
+        record.size, D, 4 * (32 + 32), 0,
+    )  # fmt: skip
 
 
 first = produced(sizes=("5%", "1%", "20%"))
@@ -73,10 +87,14 @@ def test_the_record_tells_where_the_numbers_come_from(first: Run, world: Path) -
         "architecture": record.architecture.model_dump() | {"layers": 2, "heads": 2},
     } == record.model_dump()  # fmt: skip
     assert base.fingerprint != record.finetuned.fingerprint and len(base.fingerprint) == 64
-    assert {"skillviz", "torch", "python"} <= record.versions.keys() and record.device.startswith("cpu")
-    assert record.seconds.keys() == set(PHASES) - {"check"}
-    assert why_not(AT_END) in record.notes and any("head" in note for note in record.notes)
-    assert first.region_header()["base_fingerprint"] == base.fingerprint
+    assert (
+        {"skillviz", "torch", "python"} <= record.versions.keys()
+        and record.device.startswith("cpu")
+        and (record.seconds.keys(), first.region_header()["base_fingerprint"])
+        == (set(PHASES) - {"check"}, base.fingerprint)
+        and why_not(AT_END) in record.notes
+        and any("head" in note for note in record.notes)
+    )
 
 
 def test_no_text_of_the_data_is_stored(first: Run, world: Path) -> None:
@@ -89,8 +107,11 @@ def test_stored_predictions_are_those_of_the_stored_region(first: Run, session: 
     pair, data, region = session.pair(first.spec), session.encoded(first.spec)["test"], first.region()
     for state, inside in (("pretrained", None), ("finetuned", None), ("grafted", region), ("complement", region)):
         ids, labels, logits = first.logits(state, "test")
-        assert np.array_equal(logits, predict(pair, data, state, inside)), state
-        assert list(ids) == data.ids and np.array_equal(labels, data.labels), state
+        assert (
+            np.array_equal(logits, predict(pair, data, state, inside))
+            and list(ids) == data.ids
+            and np.array_equal(labels, data.labels)
+        ), state
 
 
 def test_the_region_is_the_top_of_the_movement(first: Run, session: Session) -> None:
@@ -105,8 +126,12 @@ def test_movement_summaries_by_hand(first: Run, session: Session) -> None:
     pair, row = session.pair(first.spec), first.layers().iloc[3]
     span, name = slice(*pair.table.offsets[3:5]), pair.table.names[3]
     moved = (pair.finetuned[span].double() - pair.base[span].double()).abs()
-    chosen = moved[torch.from_numpy(first.region().indices.get(name, np.empty(0, dtype=np.int64)))]
-    wanted = {"max": moved.max(), "mean": moved.mean(), "l2": moved.norm(), "l2_selected": chosen.norm()}
+    wanted = {
+        "max": moved.max(),
+        "mean": moved.mean(),
+        "l2": moved.norm(),
+        "l2_selected": moved[torch.from_numpy(first.region().indices.get(name, np.empty(0, dtype=np.int64)))].norm(),
+    }
     assert {"parameter": name} | {f"movement_{kind}": float(value) for kind, value in wanted.items()} == {
         "parameter": row["parameter"],
         **{f"movement_{kind}": pytest.approx(row[f"movement_{kind}"], rel=1e-12) for kind in wanted},
@@ -118,11 +143,11 @@ def test_movement_summaries_by_hand(first: Run, session: Session) -> None:
 def test_the_same_spec_gives_the_same_run(world: Path, store: Store, name: str) -> None:
     spec = spec_of(world, localizer=name, steps=3, batch_size=16, seed=4)
     one, two = produce(spec, store), produce(spec, store)
-    other = produce(spec.model_copy(update={"seed": 5}), store)
     assert one.id != two.id and one.record.key == two.record.key
     same = ("predictions.parquet", "curve.parquet", "layers.parquet", "ranking.safetensors")
-    assert [one.record.files[n] for n in same] == [two.record.files[n] for n in same]
-    assert not np.array_equal(other.ranking(), one.ranking())
+    assert [one.record.files[n] for n in same] == [two.record.files[n] for n in same] and not np.array_equal(
+        produce(spec.model_copy(update={"seed": 5}), store).ranking(), one.ranking()
+    )
 
 
 def test_predictions_are_stored_at_every_size(first: Run, world: Path, session: Session, store: Store) -> None:
@@ -131,10 +156,13 @@ def test_predictions_are_stored_at_every_size(first: Run, world: Path, session: 
         _, labels, logits = first.logits("grafted", split, size=size)
         again = score(logits, labels, names=("accuracy", "ece", "nll"))
         assert again == pytest.approx(rows.set_index("metric")["value"][list(again)].to_dict()), (size, split)
-    assert set(first.sizes()["size"]) == set(first.record.sizes) - {first.record.size}
-    assert set(first.ends()["state"]) == {"pretrained", "finetuned"}
-    assert first.record.files["ends.parquet"] == other.record.files["ends.parquet"]
-    assert len(first.predictions()) == 2 * len(first.ends())
+    assert (
+        set(first.sizes()["size"]), set(first.ends()["state"]), first.record.files["ends.parquet"],
+        len(first.predictions()),
+    ) == (
+        set(first.record.sizes) - {first.record.size}, {"pretrained", "finetuned"},
+        other.record.files["ends.parquet"], 2 * len(first.ends()),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -145,8 +173,10 @@ def test_the_largest_and_the_smallest_region(
     world: Path, session: Session, store: Store, size: str, entries: int, ends: dict[str, str]
 ) -> None:
     run = produce(spec_of(world, sizes=(size,)), store, session=session)
-    assert run.record.size == entries
-    assert {s: end for s, end in ends.items() if np.array_equal(run.logits(s)[2], run.logits(end)[2])} == ends
+    assert (
+        run.record.size,
+        {s: end for s, end in ends.items() if np.array_equal(run.logits(s)[2], run.logits(end)[2])},
+    ) == (entries, ends)
 
 
 @pytest.mark.cases(1, 1)
@@ -167,8 +197,9 @@ def test_three_labels_and_the_wise_grid(tmp_path: Path, store: Store) -> None:
     assert len(grid) == 22 and set(grid["path"]) == {"wise-ft", "wise-graft"}
     for path, end in (("wise-ft", "finetuned"), ("wise-graft", "grafted")):
         values = grid[grid["path"] == path].set_index("alpha")["value"]
-        assert (values[0.0], values[1.0]) == (states["pretrained"]["nll"].value, states[end]["nll"].value)
-        assert values[0.5] not in (values[0.0], values[1.0])
+        assert (values[0.0], values[1.0]) == (states["pretrained"]["nll"].value, states[end]["nll"].value) and values[
+            0.5
+        ] not in (values[0.0], values[1.0])
 
 
 def test_a_moved_embedding_is_said_and_the_ends_still_hold(tmp_path: Path, store: Store) -> None:
@@ -176,8 +207,10 @@ def test_a_moved_embedding_is_said_and_the_ends_still_hold(tmp_path: Path, store
     tiny_task(tmp_path, rows=16)
     run = produce(spec_of(tmp_path, interpolation=True), store)
     assert failed_checks(run) == [] and any("outside what can be grafted" in note for note in run.record.notes)
-    values = run.interpolation().query("metric == 'nll' and path == 'wise-ft'").set_index("alpha")["value"]
-    assert values[1.0] == run.record.metrics["test"].states["finetuned"]["nll"].value
+    assert (
+        run.interpolation().query("metric == 'nll' and path == 'wise-ft'").set_index("alpha")["value"][1.0]
+        == run.record.metrics["test"].states["finetuned"]["nll"].value
+    )
 
 
 def test_a_lean_pair_and_half_precision_activations(world: Path, store: Store) -> None:
@@ -199,8 +232,9 @@ def test_a_session_loads_once_and_scores_the_ends_once(world: Path, store: Store
     one, other = (run.record.metrics["test"].states["finetuned"] for run in two)
     assert one == other
     few = produce(spec_of(world, max_test=10), store, session=shared)
-    assert (load.call_count, len(ends())) == (1, 8)
-    assert few.record.metrics["test"].n == len(few.logits("finetuned")[0]) == 10
+    assert (load.call_count, len(ends())) == (1, 8) and few.record.metrics["test"].n == len(
+        few.logits("finetuned")[0]
+    ) == 10
 
 
 def test_environment_variables_stay_in_the_record(world: Path, store: Store, monkeypatch: Any) -> None:
@@ -215,9 +249,11 @@ def test_progress_names_every_phase_and_step(world: Path, session: Session, stor
     heard: list[Progress] = []
     produce(spec_of(world, localizer="stagewise", steps=3, batch_size=8), store, heard.append, session)
     steps = [p for p in heard if p.phase == "search" and p.done]
-    assert list(dict.fromkeys(p.phase for p in heard)) == list(PHASES)
-    assert [(p.done, p.loss is None, bool(p.size)) for p in steps] == [(n, False, True) for n in (1, 2, 3)]
-    assert steps[0].total == 3
+    assert (
+        list(dict.fromkeys(p.phase for p in heard)),
+        [(p.done, p.loss is None, bool(p.size)) for p in steps],
+        steps[0].total,
+    ) == (list(PHASES), [(n, False, True) for n in (1, 2, 3)], 3)
 
 
 # Errors before the folder exists.
@@ -263,9 +299,8 @@ def test_bad_use_is_one_sentence_and_leaves_no_folder(world: Path, tmp_path: Pat
     changes, damage, error = REFUSED[name]
     own = shutil.copytree(world, tmp_path / "world")
     damage(own)
-    with pytest.raises(error) as caught:
-        produce(spec_of(own, **changes), store)
-    assert "\n" not in str(caught.value) and store.list() == store.unreadable() == []
+    refuses(error, r"^[^\n]*\Z", produce, spec_of(own, **changes), store)
+    assert store.list() == store.unreadable() == []
     assert len(list(store.root.glob("*"))) == (name == "same model"), "only equal weights are noticed late"
 
 
@@ -294,20 +329,29 @@ def test_a_failure_is_classed_and_raised_again(
     monkeypatch.setattr(engine, "search", Mock(side_effect=error))
     refuses(type(error), None, produce, spec_of(world), store, session=session)
     (record,) = (entry.record for entry in store.unfinished())
-    assert (record.status, record.error.kind, store.list()) == ("failed", kind, [])
-    assert record.error.hint and record.finished
+    assert (
+        (record.status, record.error.kind, store.list()) == ("failed", kind, [])
+        and record.error.hint
+        and record.finished
+    )
 
 
 @pytest.mark.parametrize("room", range(12))
 def test_a_disk_that_fills_up_lists_no_run(
     world: Path, session: Session, store: Store, monkeypatch: Any, room: int
 ) -> None:
-    full = OSError(errno.ENOSPC, "No space left on device")
-    monkeypatch.setattr(atomic, "_sync", Mock(wraps=atomic._sync, side_effect=chain([DEFAULT] * room, repeat(full))))
+    monkeypatch.setattr(
+        atomic,
+        "_sync",
+        Mock(
+            wraps=atomic._sync,
+            side_effect=chain([DEFAULT] * room, repeat(OSError(errno.ENOSPC, "No space left on device"))),
+        ),
+    )
     refuses(errors.DiskFull, None, produce, spec_of(world), store, session=session)
-    assert store.list() == [] and store.unreadable() == []
-    assert {entry.record.status for entry in store.unfinished()} <= {"failed", "queued"}
-    assert list(store.root.glob("*/*.parquet")) == [], "only the record and the log are left"
+    assert (store.list(), store.unreadable(), list(store.root.glob("*/*.parquet"))) == ([], [], []) and {
+        entry.record.status for entry in store.unfinished()
+    } <= {"failed", "queued"}, "only the record and the log are left"
 
 
 def test_planted_errors_fail_the_self_checks(world: Path, session: Session, store: Store, monkeypatch: Any) -> None:

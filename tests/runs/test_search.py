@@ -4,6 +4,7 @@ import json
 from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,36 +21,46 @@ from hypothesis import strategies as st
 from skillviz.core.localizers.record import LocalizerStep, Selection, followed
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.core.nulls import NULLS, beyond_null
-from skillviz.core.region import Region
 from skillviz.core.scores import correct, probabilities
 from skillviz.errors import BadData, BadInput, UnknownTask
 from skillviz.models.null_pair import null_pair
-from skillviz.models.pair import load_pair
-from skillviz.models.predict import predict
 from skillviz.plots.theme import localizer_style
 from skillviz.runs import nulls, other_regions
 from skillviz.runs import produce as production
-from skillviz.runs.folder import RunFolder
-from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.other_regions import OtherRegions
 from skillviz.runs.part_scores import DISJOINT
 from skillviz.runs.plan import planned, refused_options
-from skillviz.runs.produce import produce, searched_data
+from skillviz.runs.produce import searched_data
 from skillviz.runs.record import Estimate
 from skillviz.runs.search import Searched, SearchStep, search
 from skillviz.runs.selfcheck import ends_check
-from skillviz.runs.spec import RunSpec, usual_nulls
-from skillviz.runs.store import Library, Store, library
+from skillviz.runs.spec import usual_nulls
 from skillviz.runs.tables import check, score_matrix
 from skillviz.runs.wise import on_path
 from skillviz.show import beyond
 from skillviz.show.finding import finding
 from skillviz.tasks import registry
-from tests.core.by_hand import by_hand
-from tests.refused import refuses
+from tests.core.by_hand import by_hand, refuses
 from tests.runs.test_checkpoint import resumed
 from tests.runs.test_texts import rows_of
-from tests.runs.tiny_world import Run, Session, failed_checks, produced, spec_of
+from tests.runs.tiny_world import (
+    Library,
+    Region,
+    Run,
+    RunFolder,
+    RunSpec,
+    Session,
+    Store,
+    failed_checks,
+    graft_of_run,
+    library,
+    load_pair,
+    predict,
+    produce,
+    produced,
+    spec_of,
+)
+from tests.tasks.make import write_task
 from tests.tiny import tiny_task
 
 D = 100
@@ -62,8 +73,12 @@ def two_steps(
     targets.append(size)
     for step in (1, 2):
         yield LocalizerStep(step, float("nan") if options.nested else 0.5, size, size, 0)
-    draw = np.random.default_rng(seed if options.nested else [seed, size]).permutation(D)
-    return Selection(draw[: size if options.budgeted else 7], ("a remark",))
+    return Selection(
+        np.random.default_rng(seed if options.nested else [seed, size]).permutation(D)[
+            : size if options.budgeted else 7
+        ],
+        ("a remark",),
+    )
 
 
 def searched(
@@ -79,9 +94,11 @@ def searched(
 
 def test_nested_localizers_search_once_at_the_largest_size() -> None:
     result, targets, _ = searched([10, 5, 40], nested=True)
-    assert (targets, result.size, list(result.orders)) == ([40], 10, [10, 5, 40])
-    assert np.array_equal(result.orders[5], result.orders[40][:5])
-    assert np.array_equal(result.ranking(), result.orders[40])
+    assert (
+        (targets, result.size, list(result.orders)) == ([40], 10, [10, 5, 40])
+        and np.array_equal(result.orders[5], result.orders[40][:5])
+        and np.array_equal(result.ranking(), result.orders[40])
+    )
 
 
 def test_others_search_for_each_size_once() -> None:
@@ -89,8 +106,11 @@ def test_others_search_for_each_size_once() -> None:
     assert [(r.target, r.step.step, r.number, r.searches) for r in records] == [
         (10, 1, 1, 3), (10, 2, 1, 3), (5, 1, 2, 3), (5, 2, 2, 3), (40, 1, 3, 3), (40, 2, 3, 3),
     ]  # fmt: skip
-    assert {size: len(order) for size, order in result.orders.items()} == {10: 10, 5: 5, 40: 40}
-    assert (targets, result.notes) == ([10, 5, 40], ["a remark"])
+    assert ({size: len(order) for size, order in result.orders.items()}, targets, result.notes) == (
+        {10: 10, 5: 5, 40: 40},
+        [10, 5, 40],
+        ["a remark"],
+    )
 
 
 def test_without_a_budget_the_size_is_an_outcome_of_one_search() -> None:
@@ -102,15 +122,19 @@ def test_without_a_budget_the_size_is_an_outcome_of_one_search() -> None:
 def test_the_ranking_names_each_entry_once_and_begins_with_the_main_region(sizes: list[int], seed: int) -> None:
     result, *_ = searched(sizes, seed)
     ranking = result.ranking()
-    assert np.array_equal(ranking[: sizes[0]], result.orders[sizes[0]])
-    assert sorted(ranking) == sorted(set(np.concatenate([result.orders[s] for s in sizes if s >= sizes[0]])))
+    assert np.array_equal(ranking[: sizes[0]], result.orders[sizes[0]]) and sorted(ranking) == sorted(
+        set(np.concatenate([result.orders[s] for s in sizes if s >= sizes[0]]))
+    )
 
 
 @pytest.mark.parametrize(("nested", "targets"), [(True, [40, 40]), (False, [10, 10, 40, 40])])
 def test_the_history_fits_its_table_and_an_undefined_loss_is_missing(nested: bool, targets: list[int]) -> None:
     checked = check(searched([10, 40], 3, nested=nested)[0].table(), "history")
-    assert checked["target"].tolist() == targets and set(checked["loss"].isna()) == {nested}
-    assert len(check(Searched().table(), "history")) == 0
+    assert (checked["target"].tolist(), set(checked["loss"].isna()), len(check(Searched().table(), "history"))) == (
+        targets,
+        {nested},
+        0,
+    )
 
 
 def test_the_run_its_nulls_and_other_regions_match_the_fine_tuned_model_and_not_the_labels(
@@ -120,17 +144,12 @@ def test_the_run_its_nulls_and_other_regions_match_the_fine_tuned_model_and_not_
     session = Session()
     plan, data = planned(spec, session, Library(())), session.encoded(spec)
     wanted = probabilities(predict(session.pair(spec), data["train"], "finetuned"))
-    seen, problem_of = [], production.problem_of
-
-    def watched(*args):  # type: ignore[no-untyped-def]
-        seen.append(args[2]["train"].targets)
-        return problem_of(*args)
-
+    watched = Mock(wraps=production.problem_of)
     for module in (production, other_regions):
         monkeypatch.setattr(module, "problem_of", watched)
     run = production.made(plan, session, Store(tmp_path), lambda progress: None)
     OtherRegions(run, Store(tmp_path), sample=20, told=lambda text: None).find(DISJOINT)
-    assert [np.array_equal(targets, wanted) for targets in seen] == [True] * 4
+    assert [np.array_equal(call.args[2]["train"].targets, wanted) for call in watched.call_args_list] == [True] * 4
 
     data["train"] = replace(data["train"], labels=1 - data["train"].labels)
     again = production.made(plan, session, Store(tmp_path / "other"), lambda progress: None).region()
@@ -143,8 +162,11 @@ def test_the_run_its_nulls_and_other_regions_match_the_fine_tuned_model_and_not_
 def test_a_task_with_references_has_no_outputs_to_match(world: Path) -> None:
     options = LOCALIZERS["stagewise"].make_options({"match": "outputs"})
     refused = refused_options(options, SimpleNamespace(kind="generation"), False)
-    assert isinstance(refused, BadInput) and "match=outputs" in str(refused)
-    assert refused_options(options, registry.task(str(world / "task.yaml")), False) is None
+    assert (
+        isinstance(refused, BadInput)
+        and "match=outputs" in str(refused)
+        and refused_options(options, registry.task(str(world / "task.yaml")), False) is None
+    )
 
 
 control = produced(localizer="lottery", sizes=("50%", "90%"), steps=3, batch_size=16)
@@ -156,29 +178,44 @@ def ends_of(run: Run) -> str:
 
 def test_it_says_that_it_is_a_control_and_recovers_no_gain(control: Run) -> None:
     """A share of the gain from the zeroed model would be read as a share from the pre-trained model."""
-    assert any("A control" in note and "zero" in note and "'pre-trained'" in note for note in control.record.notes)
-    assert "zero in every graftable entry (a control)" in ends_of(control) and "gives the base" not in ends_of(control)
-    assert failed_checks(control) == [] and control.region_header()["rest"] == "zero"
-    assert localizer_style("lottery").title.endswith("(control: the rest is zero)")
+    assert (
+        any("A control" in note and "zero" in note and "'pre-trained'" in note for note in control.record.notes)
+        and "zero in every graftable entry (a control)" in ends_of(control)
+        and "gives the base" not in ends_of(control)
+    )
+    assert (failed_checks(control), control.region_header()["rest"]) == ([], "zero") and localizer_style(
+        "lottery"
+    ).title.endswith("(control: the rest is zero)")
     metrics, curve = control.record.metrics, control.curve()
     assert {(split, bool(one.agreement), one.recovered) for split, one in metrics.items()} == {
         ("validation", True, None), ("test", True, None),
     }  # fmt: skip
-    assert set(curve["size"]) == set(control.record.sizes) and len(control.record.sizes) == 2
-    assert "recovered" not in set(curve["metric"])
-    assert "complement.parquet" not in control.files and control.complement().empty
+    assert (
+        (set(curve["size"]), len(control.record.sizes)) == (set(control.record.sizes), 2)
+        and "recovered" not in set(curve["metric"])
+        and "complement.parquet" not in control.files
+        and control.complement().empty
+    )
 
 
 def test_an_ordinary_run_says_nothing_of_it(world: Path, session: Session, control: Run, store: Store) -> None:
     """This holds even in a session that just made a control: the two never share a base."""
     run = produce(spec_of(world), store, session=session)
-    alone = produce(spec_of(world, seed=1), store, session=Session())
-    test, of_alone, of_control = (one.record.metrics["test"] for one in (run, alone, control))
-    assert test.states["pretrained"] == of_alone.states["pretrained"]
-    assert test.states["finetuned"] == of_control.states["finetuned"]
-    assert test.recovered is not None and "recovered" in set(run.curve()["metric"])
-    assert "gives the base" in ends_of(run) and failed_checks(run) == []
-    assert "rest" not in run.region_header() and not any("control" in note for note in run.record.notes)
+    test, of_alone, of_control = (
+        one.record.metrics["test"] for one in (run, produce(spec_of(world, seed=1), store, session=Session()), control)
+    )
+    assert (
+        (test.states["pretrained"], test.states["finetuned"])
+        == (of_alone.states["pretrained"], of_control.states["finetuned"])
+        and test.recovered is not None
+        and "recovered" in set(run.curve()["metric"])
+    )
+    assert (
+        "gives the base" in ends_of(run)
+        and failed_checks(run) == []
+        and "rest" not in run.region_header()
+        and not any("control" in note for note in run.record.notes)
+    )
 
 
 def test_its_states_are_those_of_the_zeroed_model(world: Path, session: Session, control: Run) -> None:
@@ -195,11 +232,16 @@ def test_its_states_are_those_of_the_zeroed_model(world: Path, session: Session,
 def test_embeddings_and_head_are_kept(world: Path) -> None:
     files = {"base": world / "base", "finetuned": world / "finetuned", "task": world / "task.yaml", "device": "cpu"}
     pair, plain = load_pair(**files, rest="zero"), load_pair(**files)
-    assert not pair.base.any() and not pair.flat.theta.any() and pair.rest == "zero"
-    assert torch.equal(pair.finetuned, plain.finetuned) and plain.base.any()
+    assert (
+        not pair.base.any()
+        and not pair.flat.theta.any()
+        and pair.rest == "zero"
+        and torch.equal(pair.finetuned, plain.finetuned)
+        and plain.base.any()
+    )
     other = dict(plain.model.named_parameters())
-    for name, parameter in pair.model.named_parameters():
-        assert name in pair.table.names or torch.equal(parameter, other[name]), name
+    kept = [(name, weights) for name, weights in pair.model.named_parameters() if name not in pair.table.names]
+    assert kept and [name for name, weights in kept if not torch.equal(weights, other[name])] == []
     refuses(BadInput, "allowed: base, zero", load_pair, **files, rest="mean")
 
 
@@ -232,18 +274,28 @@ def logits_of(run: Run, kind: str, draw: int) -> np.ndarray:
 def test_every_draw_is_stored_with_its_predictions(run: Run) -> None:
     notes = run.record.nulls
     assert [(note.kind, note.draws) for note in notes] == list(zip(NULLS, (2, 1, 2, 1), strict=True))
-    assert run.nulls().groupby(["null", "draw"])["split"].agg(set).to_dict() == {
-        (note.kind, draw): {"validation", "test"} for note in notes for draw in range(note.draws)
-    }
-    assert [note.sizes for note in notes] == [(run.record.size,) * note.draws for note in notes]
-    assert [note.true_signs is not None for note in notes] == [row.has_signs for row in NULLS.values()]
+    assert (
+        run.nulls().groupby(["null", "draw"])["split"].agg(set).to_dict(),
+        [note.sizes for note in notes],
+        [note.true_signs is not None for note in notes],
+    ) == (
+        {(note.kind, draw): {"validation", "test"} for note in notes for draw in range(note.draws)},
+        [(run.record.size,) * note.draws for note in notes],
+        [row.has_signs for row in NULLS.values()],
+    )
 
 
 def test_beyond_is_the_graft_less_its_nulls(run: Run) -> None:
     _, labels, own = run.logits("grafted")
-    right = np.array([correct(logits_of(run, "shuffled", draw), labels) for draw in (0, 1)], dtype=float)
     found = run.record.nulls[0].beyond["test"]["accuracy"]
-    assert (found.value, found.low, found.high) == pytest.approx(tuple(beyond_null(correct(own, labels), right)[:3]))
+    assert (found.value, found.low, found.high) == pytest.approx(
+        tuple(
+            beyond_null(
+                correct(own, labels),
+                np.array([correct(logits_of(run, "shuffled", draw), labels) for draw in (0, 1)], dtype=float),
+            )[:3]
+        )
+    )
 
 
 def test_a_null_is_the_same_search_on_the_null_movement(run: Run) -> None:
@@ -255,8 +307,10 @@ def test_a_null_is_the_same_search_on_the_null_movement(run: Run) -> None:
         plan.row.search(problem, run.record.size, seed=run.spec.seed, options=options), lambda step: None
     ).order
     problem.reset()
-    region = Region.from_flat(np.sort(order[: run.record.size]), pair.table.shapes)
-    assert np.array_equal(logits_of(run, "shuffled", 1), predict(moved, data["test"], "grafted", region))
+    assert np.array_equal(
+        logits_of(run, "shuffled", 1),
+        predict(moved, data["test"], "grafted", Region.from_flat(np.sort(order[: run.record.size]), pair.table.shapes)),
+    )
 
 
 def test_learned_signs_are_those_of_the_search(run: Run) -> None:
@@ -272,9 +326,9 @@ def test_learned_signs_are_those_of_the_search(run: Run) -> None:
     (note,) = (note for note in run.record.nulls if note.kind == "learned-signs")
     assert note.true_signs == pytest.approx(float((change.sign() == tau.sign()).float().mean()))
     stored = logits_of(run, "learned-signs", 0)
-    assert np.array_equal(stored, predict(moved, data["test"], "grafted", region))
-    upward = null_pair(pair, "learned-signs", 0)
-    assert not np.array_equal(stored, predict(upward, data["test"], "grafted", region)), "signs left out would pass"
+    assert np.array_equal(stored, predict(moved, data["test"], "grafted", region)) and not np.array_equal(
+        stored, predict(null_pair(pair, "learned-signs", 0), data["test"], "grafted", region)
+    ), "signs left out would pass"
 
 
 def test_which_localizers_have_a_null() -> None:
@@ -284,18 +338,24 @@ def test_which_localizers_have_a_null() -> None:
     kinds = {
         name: {kind for kind, _ in spec.model_copy(update={"localizer": name}).null_searches} for name in LOCALIZERS
     }
-    assert {name for name, found in kinds.items() if not found} == without
-    assert kinds["stagewise"] == set(NULLS) and kinds["movement"] == set(NULLS) - {"learned-signs"}
+    assert ({name for name, found in kinds.items() if not found}, kinds["stagewise"], kinds["movement"]) == (
+        without,
+        set(NULLS),
+        set(NULLS) - {"learned-signs"},
+    )
 
 
 def test_the_finding_says_what_the_null_does(run: Run) -> None:
     told, record = beyond.line(run.record, "test"), run.record
     without = record.model_copy(update={"nulls": ()})
-    control = record.model_copy(update={"spec": run.spec.model_copy(update={"localizer": "random"})})
-    for words in ("2 draws", "shuffled movements", "nats"):
-        assert words in told
-    assert told.replace("**", "") in finding(run)
-    assert [beyond.line(one, "test") for one in (without, control)] == ["Beyond the null: not measured.", ""]
+    assert [words for words in ("2 draws", "shuffled movements", "nats") if words not in told] == []
+    assert told.replace("**", "") in finding(run) and [
+        beyond.line(one, "test")
+        for one in (without, record.model_copy(update={"spec": run.spec.model_copy(update={"localizer": "random"})}))
+    ] == [
+        "Beyond the null: not measured.",
+        "",
+    ]
     assert "--nulls" not in beyond.command(without), "the command makes a null by itself"
 
 
@@ -308,8 +368,9 @@ def test_the_finding_says_what_the_null_does(run: Run) -> None:
     ids=["measured", "undefined"],
 )
 def test_a_share_is_said_only_of_a_gain(run: Run, share: Estimate, words: list[str]) -> None:
-    states = {"test": {**run.record.nulls[0].states["test"], "recovered": Estimate(value=0.51)}}
-    note = run.record.nulls[0].model_copy(update={"states": states})
+    note = run.record.nulls[0].model_copy(
+        update={"states": {"test": {**run.record.nulls[0].states["test"], "recovered": Estimate(value=0.51)}}}
+    )
     scores = {"test": run.record.metrics["test"].model_copy(update={"recovered": share})}
     said = beyond.sentence(run.record.model_copy(update={"metrics": scores, "nulls": (note,)}), "test")
     assert [one for one in words if one not in said] == [] and ("of the gain" in said) == bool(words)
@@ -325,10 +386,15 @@ test_verdicts_are_of_the_interval = by_hand(
 
 def test_another_run_of_the_same_search_lends_its_null(run: Run) -> None:
     quick = run.record.model_copy(update={"nulls": (), "run_id": "quick"})
-    movement = run.spec.model_copy(update={"localizer": "movement"})
     assert beyond.stored_beside(quick, [run.record]) is beyond.stored_beside(run.record, []) is run.record
-    for other in ({"size": 7}, {"readout": "prompt"}, {"spec": movement}):
-        assert beyond.stored_beside(quick.model_copy(update=other), [run.record]) is None, other
+    assert [
+        beyond.stored_beside(quick.model_copy(update=other), [run.record])
+        for other in (
+            {"size": 7},
+            {"readout": "prompt"},
+            {"spec": run.spec.model_copy(update={"localizer": "movement"})},
+        )
+    ] == [None] * 3
 
 
 @pytest.mark.slow
@@ -343,8 +409,10 @@ def test_a_resumed_run_takes_the_draws_it_has(world: Path, store: Store, monkeyp
     (cut_short,) = store.unfinished()
     run = resumed(RunFolder(cut_short.path))
     began, rest = ([call.args[4] for call in calls.call_args_list] for calls in (first, second))
-    assert began[:2] == [("shuffled", 0), ("shuffled", 1)]
-    assert rest[:3] == [("reversed", 0), ("signs", 0), ("signs", 1)], "the first two were kept"
+    assert (began[:2], rest[:3]) == (
+        [("shuffled", 0), ("shuffled", 1)],
+        [("reversed", 0), ("signs", 0), ("signs", 1)],
+    ), "the first two were kept"
     assert run.record.nulls == whole.record.nulls
     pd.testing.assert_frame_equal(run.nulls(), whole.nulls())
 
@@ -367,8 +435,9 @@ def test_the_command_names_the_nulls_that_it_would_not_make_by_itself(
     changes: dict[str, Any], words: str | None
 ) -> None:
     spec = RunSpec(base="a", finetuned="b", task="sst2").model_copy(update=changes)
-    assert ("null" in spec.command(), "nulls=" in spec.python()) == (bool(words),) * 2
-    assert words is None or words in spec.command()
+    assert ("null" in spec.command(), "nulls=" in spec.python()) == (bool(words),) * 2 and (
+        words is None or words in spec.command()
+    )
 
 
 def test_a_run_cut_while_its_nulls_are_searched_keeps_its_history(
@@ -383,8 +452,8 @@ def test_a_run_cut_while_its_nulls_are_searched_keeps_its_history(
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_rescaled_values_keep_the_expected_sum_and_their_ends_are_exact(world: Path, dtype: str) -> None:
-    files = {"base": world / "base", "finetuned": world / "finetuned", "task": world / "task.yaml"}
-    pair = load_pair(**files, device="cpu", dtype=dtype, rescaled=True)
+    task = world / "task.yaml"
+    pair = load_pair(world / "base", world / "finetuned", task=task, device="cpu", dtype=dtype, rescaled=True)
     empty, full = Region.empty(pair.table.shapes), Region.full(pair.table.shapes)
     for size in (1, 30, pair.d // 2):
         region = Region.from_flat(np.arange(size) * (pair.d // size), pair.table.shapes)
@@ -413,14 +482,21 @@ def test_a_rescaled_run_scores_its_values_and_does_not_share_its_pair(world: Pat
         produce(spec_of(world, sizes=("10%", "30%"), **changes), store, session=session)
         for changes in (random, {"localizer": "dare"}, {**random, "seed": 1})
     )
-    assert run.region() == drawn.region() and run.record.sizes == drawn.record.sizes
-    assert [failed_checks(one) for one in (run, again)] == [[], []]
-    assert run.region_header()["rescaled"] is True and "rescaled" not in again.region_header()
-    assert any("not the fine-tuned ones" in note for note in run.record.notes)
-    for state in ("pretrained", "finetuned", "complement", "grafted"):
-        for split in ("validation", "test"):
-            is_same = np.array_equal(run.logits(state, split)[2], drawn.logits(state, split)[2])
-            assert is_same == (state != "grafted"), (state, split)
+    assert (run.region(), run.record.sizes, [failed_checks(one) for one in (run, again)]) == (
+        drawn.region(),
+        drawn.record.sizes,
+        [[], []],
+    )
+    assert (
+        run.region_header()["rescaled"] is True
+        and "rescaled" not in again.region_header()
+        and any("not the fine-tuned ones" in note for note in run.record.notes)
+    )
+    states, splits = ("pretrained", "finetuned", "complement", "grafted"), ("validation", "test")
+    assert {
+        (state, split): np.array_equal(run.logits(state, split)[2], drawn.logits(state, split)[2])
+        for state, split in product(states, splits)
+    } == {(state, split): state != "grafted" for state, split in product(states, splits)}
     pair = load_pair(run.spec.base, run.spec.finetuned, task=run.spec.task, device="cpu", rescaled=True)
     np.testing.assert_allclose(
         predict(pair, session.encoded(run.spec)["test"], "grafted", run.region()),
@@ -429,22 +505,13 @@ def test_a_rescaled_run_scores_its_values_and_does_not_share_its_pair(world: Pat
         atol=1e-7,
     )
     assert run.curve()["value"].notna().any() and run.record.metrics["test"].recovered is not None
-    with pytest.raises(BadInput, match="cannot be exported"):
-        graft_of_run(run)
+    refuses(BadInput, "cannot be exported", graft_of_run, run)
 
 
 def other_task(folder: Path, rows: list[dict[str, Any]]) -> str:
     """Return the file of a task of three labels of its own with these training rows, all of its first label."""
-    folder.mkdir()
-    for split in ("train", "test"):
-        (folder / f"{split}.jsonl").write_text("\n".join([json.dumps({**row, "label": 0}) for row in rows]) + "\n")
-    data = {split: f"{split}.jsonl" for split in ("train", "test")}
-    (folder / "task.yaml").write_text(
-        yaml.safe_dump(
-            {"name": "elsewhere", "data": data, "text": ["text"], "label": "label", "labels": ["a", "b", "c"]}
-        )
-    )
-    return str(folder / "task.yaml")
+    rows, labels = [{**row, "label": 0} for row in rows], ["a", "b", "c"]
+    return str(write_task(folder, rows, name="elsewhere", labels=labels, template=None, label_words=None))
 
 
 def matched(world: Path, **options: Any) -> RunSpec:
@@ -461,19 +528,30 @@ def test_the_search_sees_the_other_task_s_texts_alone_and_none_that_is_held_out(
     assert any("20 training texts of elsewhere and no label" in n and "; 2 that " in n for n in plan.notes)
     data, own = searched_data(plan, session), session.encoded(spec)
     wanted = [own["train"].input_ids[train.index(row)] for row in fresh[:20]]
-    assert all(map(np.array_equal, data["train"].input_ids, wanted)) and len(data["train"]) == len(wanted)
-    assert data["test"] is own["test"] and data["train"].targets.shape == (20, 2)
+    assert (
+        all(map(np.array_equal, data["train"].input_ids, wanted))
+        and (len(data["train"]), data["train"].targets.shape) == (len(wanted), (20, 2))
+        and data["test"] is own["test"]
+    )
     run = produce(spec, Store(tmp_path / "runs"))
     assert run.record.nulls and plan.texts.note in run.record.notes
 
 
-def test_the_same_texts_give_the_same_region_whatever_their_labels(world: Path, tmp_path: Path) -> None:
-    elsewhere = other_task(tmp_path / "elsewhere", rows_of(world / "train.jsonl"))
-    store = Store(tmp_path / "runs")
-    own, other = (produce(spec, store).region() for spec in (matched(world), matched(world, texts=elsewhere)))
+def test_the_same_texts_give_the_same_region_whatever_their_labels(world: Path, tmp_path: Path, store: Store) -> None:
+    own, other = (
+        produce(spec, store).region()
+        for spec in (
+            matched(world),
+            matched(world, texts=other_task(tmp_path / "elsewhere", rows_of(world / "train.jsonl"))),
+        )
+    )
     assert own == other, "no training text is held out here"
-    half = other_task(tmp_path / "half", rows_of(world / "train.jsonl")[:32])
-    assert produce(matched(world, texts=half), store).region() != own, "other texts, another region"
+    assert (
+        produce(
+            matched(world, texts=other_task(tmp_path / "half", rows_of(world / "train.jsonl")[:32])), store
+        ).region()
+        != own
+    ), "other texts, another region"
 
 
 @pytest.mark.parametrize(
@@ -487,18 +565,15 @@ def test_the_same_texts_give_the_same_region_whatever_their_labels(world: Path, 
     ids=["with labels", "unknown task", "two texts", "nothing left"],
 )
 def test_texts_that_cannot_be_searched_are_refused_before_there_is_a_folder(
-    world: Path, tmp_path: Path, change: dict[str, str], error: type[Exception], facts: tuple[str, ...]
+    world: Path, tmp_path: Path, store: Store, change: dict[str, str], error: type[Exception], facts: tuple[str, ...]
 ) -> None:
     named = {
         "PAIRS": lambda: str(tiny_task(tmp_path / "pairs", pair=True)),
         "TEST": lambda: other_task(tmp_path / "elsewhere", rows_of(world / "test.jsonl")),
     }
     texts = change.get("texts", "TEST")
-    options = {**change, "texts": named.get(texts, lambda: texts)()}
-    store = Store(tmp_path / "runs")
-    with pytest.raises(error) as refused:
-        produce(matched(world, **options), store)
-    assert all(fact in str(refused.value) for fact in facts)
+    spec = matched(world, **{**change, "texts": named.get(texts, lambda: texts)()})
+    refuses(error, "(?s)" + "".join(f"(?=.*{fact})" for fact in facts), produce, spec, store)
     assert not store.list() and not store.unfinished()
 
 

@@ -30,8 +30,11 @@ HISTORY = pd.DataFrame(
 @pytest.mark.parametrize("name", TABLES)
 def test_an_empty_frame_has_every_column_and_survives_its_own_check_and_parquet(name: str, tmp_path: Path) -> None:
     frame, columns = empty(name, LABELS), TABLES[name].columns
-    assert list(frame.columns)[: len(columns)] == [c.name for c in columns] and not len(frame)
-    assert check(frame, name, LABELS).dtypes.equals(frame.dtypes)
+    assert (
+        list(frame.columns)[: len(columns)] == [c.name for c in columns]
+        and not len(frame)
+        and check(frame, name, LABELS).dtypes.equals(frame.dtypes)
+    )
     frame.to_parquet(tmp_path / "t.parquet", compression="zstd", index=False)
     pd.testing.assert_frame_equal(check(pd.read_parquet(tmp_path / "t.parquet"), name, LABELS), frame)
     assert [c.name for c in columns if not c.meaning] == []
@@ -66,8 +69,10 @@ def test_a_loss_may_be_missing() -> None:
 
 def test_logits_are_float32_and_must_be_those_of_the_labels() -> None:
     frame = empty("predictions", LABELS)
-    assert str(frame["logit_positive"].dtype) == "float32"
-    assert tables.logit_columns(LABELS) == ["logit_negative", "logit_positive"]
+    assert (str(frame["logit_positive"].dtype), tables.logit_columns(LABELS)) == (
+        "float32",
+        ["logit_negative", "logit_positive"],
+    )
     for labels, word in (((*LABELS, "neutral"), "logit_neutral"), (LABELS[:1], "logit_positive")):
         refuses(ValueError, word, check, frame, "predictions", labels)
 
@@ -82,11 +87,14 @@ def test_a_layer_number_may_be_missing_and_stays_a_whole_number(tmp_path: Path) 
 
 def test_stored_tables_come_back_bit_for_bit_under_any_label(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    frame = empty("predictions", ["a.b", "ünknown, or: not", "c"])
-    logits = {name: rng.normal(size=300).astype(np.float32) for name in frame.columns if name.startswith("logit_")}
+    logits = {
+        name: rng.normal(size=300).astype(np.float32)
+        for name in empty("predictions", ["a.b", "ünknown, or: not", "c"]).columns
+        if name.startswith("logit_")
+    }
     logits["logit_c"][:3] = np.float32([np.inf, -0.0, 1e-40])
-    words = {"example_id": [f"test-{i}" for i in range(300)], "dataset": "d", "split": "test", "state": "grafted"}
-    told = check(pd.DataFrame({**words, "label": rng.integers(0, 3, 300), **logits}), "predictions")
+    frame = pd.DataFrame({"example_id": [f"test-{i}" for i in range(300)], "label": rng.integers(0, 3, 300), **logits})
+    told = check(frame.assign(dataset="d", split="test", state="grafted"), "predictions")
     told.to_parquet(tmp_path / "table.parquet", index=False, **tables.encoding(told))
     again = pd.read_parquet(tmp_path / "table.parquet")
     pd.testing.assert_frame_equal(again, told, check_exact=True)
@@ -101,11 +109,15 @@ def test_scores_of_generated_texts_bring_their_texts_or_have_no_column_of_them()
     bare = score_columns(np.stack([scores])[0], OF_TEXT)
     assert [*bare] == ["exact_match", "log_likelihood", "tokens"]
     rows = {"example_id": ["t-0", "t-1"], "label": 1, **bare}
-    part = {"layer": pd.NA, "head": pd.NA, "size": 3, "kind": "", "condition": "alone", "draw": 0}
-    parts = check(pd.DataFrame({**rows, **part}), "parts")
+    parts = check(
+        pd.DataFrame({**rows, "layer": pd.NA, "head": pd.NA, "size": 3, "kind": "", "condition": "alone", "draw": 0}),
+        "parts",
+    )
     assert "generated" not in parts and parts["tokens"].tolist() == [2, 3]
-    with pytest.raises(ValueError, match="missing columns .*generated"):
-        check(pd.DataFrame({**rows, "dataset": "x", "split": "test", "state": "grafted"}), "predictions")
+    refuses(
+        ValueError, "missing columns .*generated", check,
+        pd.DataFrame({**rows, "dataset": "x", "split": "test", "state": "grafted"}), "predictions",
+    )  # fmt: skip
 
 
 def test_the_movement_of_each_part_is_that_of_its_entries_and_of_those_in_the_region_alone() -> None:
@@ -124,7 +136,14 @@ def test_the_movement_of_each_part_is_that_of_its_entries_and_of_those_in_the_re
             kind = ("query", "key", "value")[index % 12 // 4] if "c_attn" in name else "LayerNorm"
             step = float(tuned[start + index]) - float(base[start + index])
             squared[name, kind] = squared.get((name, kind), 0.0) + step * step
-    wanted = [squared.get(part, 0.0) ** 0.5 for part in zip(some["parameter"], some["kind"], strict=True)]
-    assert some["movement_l2_selected"].tolist() == pytest.approx(wanted, rel=1e-12)
-    assert full["movement_l2_selected"].tolist() == pytest.approx(full["movement_l2"].tolist(), rel=1e-12)
-    assert set(none["movement_l2_selected"]) == {0} and (full["movement_l2"] > 0).all()
+    assert (
+        some["movement_l2_selected"].tolist(),
+        full["movement_l2_selected"].tolist(),
+        set(none["movement_l2_selected"]),
+    ) == (
+        pytest.approx(
+            [squared.get(part, 0.0) ** 0.5 for part in zip(some["parameter"], some["kind"], strict=True)], rel=1e-12
+        ),
+        pytest.approx(full["movement_l2"].tolist(), rel=1e-12),
+        {0},
+    ) and (full["movement_l2"] > 0).all()

@@ -39,8 +39,13 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 def with_columns(folder: Path, **columns) -> None:
     """Add columns to the rows of all splits; each column is a function of the row's number."""
     for path in folder.glob("*.jsonl"):
-        made = [{**row, **{name: of(n) for name, of in columns.items()}} for n, row in enumerate(rows_of(path))]
-        path.write_text("\n".join(json.dumps(row) for row in made) + "\n")
+        path.write_text(
+            "\n".join(
+                json.dumps({**row, **{name: of(n) for name, of in columns.items()}})
+                for n, row in enumerate(rows_of(path))
+            )
+            + "\n"
+        )
 
 
 @pytest.fixture
@@ -53,8 +58,7 @@ def test_the_texts_of_a_split(tmp_path: Path, columns: dict[str, str]) -> None:
     is_pair = len(columns) == 2
     run = run_of(tiny_task(tmp_path, pair=is_pair), tmp_path / "runs")
     rows = rows_of(tmp_path / "test.jsonl")
-    assert task_of(run).pair is is_pair
-    assert example_texts(run, "test").to_dict("list") == {
+    assert task_of(run).pair is is_pair and example_texts(run, "test").to_dict("list") == {
         "example_id": [f"test-{i}" for i in range(len(rows))],
         **{name: [row[source] for row in rows] for name, source in columns.items()},
     }
@@ -65,8 +69,10 @@ def test_the_other_columns_of_the_data(tmp_path: Path) -> None:
     with_columns(tmp_path, source=lambda n: "web" if n % 3 else "book", words=lambda n: n, tags=lambda n: [n])
     run = run_of(task, tmp_path / "runs")
     found, texts = example_columns(run, "test"), example_texts(run, "test")
-    assert found.index.tolist() == texts["example_id"].tolist()
-    assert list(found.columns) == ["words", "source", "words (data)"], "the lists are not columns"
+    assert (found.index.tolist(), list(found.columns)) == (
+        texts["example_id"].tolist(),
+        ["words", "source", "words (data)"],
+    ), "the lists are not columns"
     assert found.to_dict("list") == {
         "words": [len(text.split()) for text in texts["text_a"]],
         "source": ["web" if n % 3 else "book" for n in range(len(texts))],

@@ -34,9 +34,14 @@ def message(kind: str, payload: str = "deferred_file", more: bytes = b"") -> byt
 
 def through(*sent: Any, kind: str = "bytes") -> tuple[list[Any], list[Any]]:
     """Return the messages that pass the guard and reach the app, and what the guard sends back."""
-    received = [{"type": "websocket.receive", kind: each} for each in sent]
     got, back = [], AsyncMock()
-    receive = AsyncMock(side_effect=[{"type": "websocket.connect"}, *received, {"type": "websocket.disconnect"}])
+    receive = AsyncMock(
+        side_effect=[
+            {"type": "websocket.connect"},
+            *[{"type": "websocket.receive", kind: each} for each in sent],
+            {"type": "websocket.disconnect"},
+        ]
+    )
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         while (each := await receive())["type"] != "websocket.disconnect":
@@ -77,11 +82,17 @@ def test_messages_of_developers_are_dropped_and_the_next_one_arrives(kind: str, 
 
 def test_every_kind_is_known_here() -> None:
     """A later Streamlit may add kinds; each must be reviewed before it passes."""
-    dropped = {kind for kind in KINDS if not guard.is_of_page(message(kind))}
-    assert set(KINDS) == {*guard.OF_PAGES, "backend_operation_request", *dropped}
-    assert {
-        field.name for field in BackMsg().backend_operation_request.DESCRIPTOR.oneofs_by_name["payload"].fields
-    } == set(PAYLOADS)
+    assert (
+        set(KINDS),
+        {field.name for field in BackMsg().backend_operation_request.DESCRIPTOR.oneofs_by_name["payload"].fields},
+    ) == (
+        {
+            *guard.OF_PAGES,
+            "backend_operation_request",
+            *{kind for kind in KINDS if not guard.is_of_page(message(kind))},
+        },
+        set(PAYLOADS),
+    )
 
 
 def answered(
@@ -97,38 +108,54 @@ def answered(
     async def app(scope: dict, receive: object, send) -> None:
         await send({"type": f"{kind}.response.start", "status": 200, "headers": [header]})
 
-    headers = [] if origin is None else [(b"origin", origin.encode())]
-    asyncio.run(wrap(app)({"type": kind, "method": "GET", "path": path, "headers": headers}, None, send))
+    asyncio.run(
+        wrap(app)(
+            {
+                "type": kind,
+                "method": "GET",
+                "path": path,
+                "headers": ([] if origin is None else [(b"origin", origin.encode())]),
+            },
+            None,
+            send,
+        )
+    )
     return [call.args[0] for call in send.await_args_list]
 
 
 def test_no_other_site_may_frame_the_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ANCESTORS_VARIABLE, raising=False)
-    assert dict(answered("http")[0]["headers"]) == {
-        b"a": b"b", b"content-security-policy": b"frame-ancestors 'self'", b"x-frame-options": b"SAMEORIGIN",
-    }  # fmt: skip
-    assert answered("websocket")[0]["headers"] == [(b"a", b"b")]
+    assert (dict(answered("http")[0]["headers"]), answered("websocket")[0]["headers"]) == (
+        {b"a": b"b", b"content-security-policy": b"frame-ancestors 'self'", b"x-frame-options": b"SAMEORIGIN"},
+        [(b"a", b"b")],
+    )
 
 
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example:8501", "http://", "http://["]
 )
 def test_a_page_of_another_site_is_refused(origin: str) -> None:
-    assert answered("http", origin)[0]["status"] == 403
-    assert answered("websocket", origin) == [{"type": "websocket.close", "code": guard.POLICY, "reason": ""}]
+    assert (answered("http", origin)[0]["status"], answered("websocket", origin)) == (
+        403,
+        [{"type": "websocket.close", "code": guard.POLICY, "reason": ""}],
+    )
 
 
 def test_the_sizes_of_caches_are_nobodys_business() -> None:
-    for path in ("/_stcore/metrics", "/a/_stcore/metrics/"):
-        assert answered("http", path=path)[0]["status"] == 404
+    assert [answered("http", path=path)[0]["status"] for path in ("/_stcore/metrics", "/a/_stcore/metrics/")] == [
+        404,
+        404,
+    ]
 
 
 @pytest.mark.parametrize("kind", ["bytes", "text"])
 def test_a_websocket_ends_at_a_message_that_no_page_sends(kind: str) -> None:
     made = {"bytes": b"\0", "text": "x"}[kind]  # b"xx" would be a message of developers
     got, back = through(*(made * length for length in (10, guard.LONGEST, guard.LONGEST + 1)), kind=kind)
-    assert [len(each) for each in got] == [10, guard.LONGEST]
-    assert back == [{"type": "websocket.close", "code": guard.TOO_LONG}]
+    assert ([len(each) for each in got], back) == (
+        [10, guard.LONGEST],
+        [{"type": "websocket.close", "code": guard.TOO_LONG}],
+    )
 
 
 @pytest.mark.parametrize("origin", [None, "http://localhost:8501", "http://127.0.0.1:9", "https://skills.example"])
@@ -211,12 +238,6 @@ def test_who_was_shown_no_uploader_sends_nothing(shown: Callable[..., object], m
     assert shown("read-only", file="f") is None and put("read-only", 10) == 403
 
 
-def test_an_upload_says_how_long_it_is_and_is_not_longer(shown: Callable[..., object]) -> None:
-    shown("s")
-    assert put("s", None) == put("s", 1, headers=((b"transfer-encoding", b"chunked"),)) == 411
-    assert put("s", uploads.MOST_OF_ONE + 1) == 413 and put("s", uploads.MOST_OF_ONE) == 204
-
-
 def kept(files: MemoryUploadedFileManager, session: str, *sizes: int) -> None:
     """Put files of these sizes in memory; the sizes are faked, because real ones would be too large."""
     for number, size in enumerate(sizes):
@@ -228,13 +249,29 @@ def kept(files: MemoryUploadedFileManager, session: str, *sizes: int) -> None:
         )
 
 
-def test_one_visitor_has_a_limit_in_all_tabs_together(files, shown: Callable[..., object]) -> None:
-    for session, owner in (("s", "ada"), ("t", "ada"), ("u", "bo"), ("v", "")):
+MOST, ALL = uploads.MOST_OF_ONE, uploads.MOST_OF_ALL
+TABS = {"s": "ada", "t": "ada", "u": "bo", "v": ""}
+UPLOADS: dict[str, tuple[dict[str, str], tuple[Any, ...], list[tuple[str, int | None, dict[str, Any], int]]]] = {
+    "an upload says how long it is and is not longer": ({"s": ""}, ("s",), [
+        ("s", None, {}, 411), ("s", 1, {"headers": ((b"transfer-encoding", b"chunked"),)}, 411),
+        ("s", MOST + 1, {}, 413), ("s", MOST, {}, 204),
+    ]),
+    "one visitor has a limit in all tabs together": (TABS, ("s", MOST - 5), [
+        ("s", 6, {}, 413), ("t", 6, {}, 413), ("t", 5, {}, 204), ("u", 6, {}, 204), ("v", 6, {}, 204),
+    ]),
+    "and a number of files": (TABS, ("u", *[1] * uploads.MOST_FILES), [("u", 1, {}, 413)]),
+    "what arrives counts for all and what does not keeps nobody out": ({"s": ""}, ("others", ALL - 5), [
+        ("s", 100, {"come": 6}, 413), ("s", 100, {"come": 5}, 204),
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tabs", "held", "sent"), UPLOADS.values(), ids=UPLOADS)
+def test_an_upload_is_taken_where_there_is_room(files, shown: Callable[..., object], tabs, held, sent) -> None:
+    for session, owner in tabs.items():
         shown(session, owner=owner)
-    kept(files, "s", uploads.MOST_OF_ONE - 5)
-    assert put("s", 6) == put("t", 6) == 413 and put("t", 5) == put("u", 6) == put("v", 6) == 204
-    kept(files, "u", *[1] * uploads.MOST_FILES)
-    assert put("u", 1) == 413
+    kept(files, *held)
+    assert [put(session, size, **more) for session, size, more, _ in sent] == [status for *_, status in sent]
 
 
 def test_what_is_under_way_counts_for_who_sends_it(shown: Callable[..., object]) -> None:
@@ -242,14 +279,10 @@ def test_what_is_under_way_counts_for_who_sends_it(shown: Callable[..., object])
         shown(session)
     rooms: list[bool] = []
     asked, large = (("s", 6), ("s", 5), ("t", 6)), uploads.MOST_OF_ONE - 5
-    assert put("s", large, meanwhile=lambda: rooms.extend(uploads._has_room(*one) for one in asked)) == 204
-    assert rooms == [False, True, True] and uploads._has_room("s", 6)
-
-
-def test_what_arrives_counts_for_all_and_what_does_not_keeps_nobody_out(files, shown: Callable[..., object]) -> None:
-    shown("s")
-    kept(files, "others", uploads.MOST_OF_ALL - 5)
-    assert put("s", 100, come=6) == 413 and put("s", 100, come=5) == 204
+    assert (put("s", large, meanwhile=lambda: rooms.extend(uploads._has_room(*one) for one in asked)), rooms) == (
+        204,
+        [False, True, True],
+    ) and uploads._has_room("s", 6)
 
 
 def test_the_file_that_an_uploader_had_before_goes(files, shown: Callable[..., object]) -> None:

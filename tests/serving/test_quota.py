@@ -61,8 +61,10 @@ def test_all_files_count_but_for_the_live_answers_and_what_links_lead_to(tmp_pat
     big.write_bytes(b"x" * 10_000)
     for name, target in (("link", big), ("loop", runs)):
         (runs / name).symlink_to(target)
-    links = sum(os.lstat(runs / name).st_size for name in ("link", "loop"))
-    assert (quota.bytes_held(runs), quota.bytes_held(tmp_path / "nothing")) == (3000 + links, 0)
+    assert (quota.bytes_held(runs), quota.bytes_held(tmp_path / "nothing")) == (
+        3000 + sum(os.lstat(runs / name).st_size for name in ("link", "loop")),
+        0,
+    )
 
 
 def test_over_it_nothing_new_is_started_and_the_old_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +73,12 @@ def test_over_it_nothing_new_is_started_and_the_old_can_go(tmp_path: Path, monke
     ended = store.create(SPEC)
     ended.cancel()
     monkeypatch.setenv(QUOTA_VARIABLE, "1 KiB")
-    sentence = r"your runs and data hold \d+ KiB, and 1 KiB are allowed; delete runs that you no longer need"
     for begin in (partial(jobs.start, SPEC, store), partial(jobs.resume, store, ended.id)):
-        refuses(OverQuota, sentence, begin)
+        refuses(
+            OverQuota,
+            r"your runs and data hold \d+ KiB, and 1 KiB are allowed; delete runs that you no longer need",
+            begin,
+        )
     assert len(store.folders()) == 2 and store.open(run.id).predictions().size
     store.set_note(run.id, "words")
     for name in (run.id, ended.id):
@@ -129,8 +134,10 @@ def test_tabs_at_once_do_not_pass_the_limit(act: str, tmp_path: Path, monkeypatc
             tabs.submit(jobs.start, spec, store) if act == "start" else tabs.submit(jobs.resume, store, folder.id)
             for folder in stopped
         ]
-    assert sorted(isinstance(done.exception(), OverQuota) for done in acts) == [False, True, True, True]
-    assert sum(entry.record.status == "queued" for entry in store.unfinished()) == 1
+    assert (
+        sorted(isinstance(done.exception(), OverQuota) for done in acts),
+        sum(entry.record.status == "queued" for entry in store.unfinished()),
+    ) == ([False, True, True, True], 1)
 
 
 @pytest.fixture

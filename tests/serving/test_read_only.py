@@ -122,8 +122,15 @@ def test_a_command_that_writes_refuses_before_it_works_or_asks(
         monkeypatch.setattr(work, lambda *_, work=work, **more: pytest.fail(f"{work} was reached"))
     run_id = store.list()[0].id
     values = {"RUN": run_id, "OUT": str(tmp_path / "out")}
-    more = ["--runs-dir", str(store.root)] if "RUN" in COMMANDS[name] else []
-    refuses(SystemExit, "^[1-9]", app, [*(values.get(word, word) for word in COMMANDS[name]), *more])
+    refuses(
+        SystemExit,
+        "^[1-9]",
+        app,
+        [
+            *(values.get(word, word) for word in COMMANDS[name]),
+            *(["--runs-dir", str(store.root)] if "RUN" in COMMANDS[name] else []),
+        ],
+    )
     assert read_only.REASON in capsys.readouterr().err.replace("\n", " ") and (store.root / run_id).is_dir()
 
 
@@ -143,12 +150,15 @@ def test_every_page_opens_and_its_actions_are_off(
     monkeypatch.setenv(READONLY_VARIABLE, "1")
     before = contents(made[0])
     test = confirmed(opened(name, run=next(iter(ids.values()))))
-    assert not test.exception
-    assert (read_only.REASON in json.dumps([str(part.value) for part in test.markdown])) == PAGES[name].starts
+    assert (
+        not test.exception
+        and (read_only.REASON in json.dumps([str(part.value) for part in test.markdown])) == PAGES[name].starts
+    )
     verbs = ("Start", "Save", "Find its region", "Delete", "Resume", "Cancel", "Score the", "Download ")
     acting = [button for button in test.button if button.label.startswith(verbs) and button.label != "Start over"]
-    assert {(button.disabled, button.help) for button in acting} <= {(True, read_only.REASON)}
-    assert contents(made[0]) == before
+    assert {(button.disabled, button.help) for button in acting} <= {(True, read_only.REASON)} and contents(
+        made[0]
+    ) == before
 
 
 def test_launch_is_in_no_menu(ids: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

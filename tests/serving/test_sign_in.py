@@ -164,9 +164,11 @@ def test_each_user_has_a_list_of_the_own_and_the_shared_runs(signed_in: SignIn, 
         store = user(signed_in, name)
         assert store.root == store_of_user(user_runs.resolve(), user_named("https://id.example", name))
         briefs = {brief.id: brief.is_of_user for brief in cache.briefs()}
-        assert briefs == {own[name]: True, shared: False}
-        assert {record.run_id for record in cache.records()} == set(briefs)
-        assert cache.run(own[name]).path.parent == store.root
+        assert (briefs, {record.run_id for record in cache.records()}, cache.run(own[name]).path.parent) == (
+            {own[name]: True, shared: False},
+            set(briefs),
+            store.root,
+        )
         for unknown in (own[other], own[other][:-2]):
             refuses(RunNotFound, None, cache.run, unknown)
 
@@ -183,8 +185,10 @@ def test_the_worker_s_answers_are_kept_by_store(signed_in: SignIn, user_runs: Pa
     run = fake_run(Store(user_runs), **SMALL)
     for name in "abab":
         root = user(signed_in, name).root
-        worker = SimpleNamespace(store=root, ask=Mock(return_value={"from": str(root)}))
-        assert cache.answer(run, "evaluate_region", "{}", worker, "topic") == {"from": str(root)}
+        assert cache.answer(
+            run, "evaluate_region", "{}", SimpleNamespace(store=root, ask=Mock(return_value={"from": str(root)})),
+            "topic",
+        ) == {"from": str(root)}  # fmt: skip
 
 
 def test_what_all_may_ask_is_asked_of_one_worker(signed_in: SignIn, user_runs: Path, empty: Path) -> None:
@@ -222,8 +226,11 @@ def test_a_page_asks_for_sign_in_and_makes_the_store(
     signed_in()
     test = opened("runs", run=ids["random"])
     words = " ".join(str(part.value) for part in (*test.title, *test.markdown, *test.error))
-    assert [run_id for run_id in ids.values() if run_id in words] == [] and not test.dataframe
-    assert not (root / "users").exists()
+    assert (
+        [run_id for run_id in ids.values() if run_id in words] == []
+        and not test.dataframe
+        and not (root / "users").exists()
+    )
     style = " ".join(str(part.proto.body) for part in test.get("html"))
     assert "--ground" in style and 'button[kind^="primary"]' in style, "the button's type has no contrast without it"
     signed_in(iss="https://id.example", sub="a", name="Ada")
@@ -301,8 +308,11 @@ def test_no_place_on_the_server_is_shown_where_people_sign_in(
     for name in ("runs", "jobs", "launch", "overview", "compare"):
         test = opened(name, run=own.id)
         assert not test.exception
-        kinds = (test.title, test.markdown, test.caption, test.info, test.warning, test.error, test.code)
-        words = " ".join(str(part.value) for kind in kinds for part in kind)
+        words = " ".join(
+            str(part.value)
+            for kind in (test.title, test.markdown, test.caption, test.info, test.warning, test.error, test.code)
+            for part in kind
+        )
         assert str(shared) not in words.replace("\\", ""), name
         assert "your store" in words or name != "runs", "the broken runs are told of"
     assert jobs_view.runs_dir_option() == ""
@@ -319,8 +329,9 @@ def test_a_store_knows_whose_it_is_and_a_subject_cannot_choose_a_folder(tmp_path
     user = user_named("https://id.example", "../../etc")
     root = store_of_user(tmp_path, user)
     assert root.resolve().parent == tmp_path / "users" and store_of_user(tmp_path, "") == tmp_path
-    nobodys = {path: ("", path) for path in (tmp_path, root.parent, root.parent / "sst2-run", root / "run")}
-    whose = nobodys | {root: (user, tmp_path)}
+    whose = {path: ("", path) for path in (tmp_path, root.parent, root.parent / "sst2-run", root / "run")} | {
+        root: (user, tmp_path)
+    }
     assert {path: (user_of(path), shared_root(path)) for path in whose} == whose
 
 
@@ -331,8 +342,10 @@ def test_a_user_sees_the_own_runs_the_shared_ones_and_those_that_ship(
     monkeypatch.setattr("skillviz.runs.store.shipped_root", lambda: ships.root)
     one, two = (Store(store_of_user(shared.root, user_named("i", name))) for name in "ab")
     own, other, everybodys, shipped = (fake_run(store, **SMALL).id for store in (one, two, shared, ships))
-    assert [run.id for run in library(one.root).list()] == [own, everybodys, shipped]
-    assert [run.id for run in library(shared.root).list()] == [everybodys, shipped], "users' runs are not shared"
+    assert ([run.id for run in library(one.root).list()], [run.id for run in library(shared.root).list()]) == (
+        [own, everybodys, shipped],
+        [everybodys, shipped],
+    ), "users' runs are not shared"
     for name in (other, other[:-3], f"../{two.root.name}/{other}", f"users/{two.root.name}/{other}"):
         for reach in (library(one.root).open, one.delete, shared.open):
             refuses(RunNotFound, None, reach, name)
@@ -345,5 +358,8 @@ def test_the_store_says_who_its_owner_is_and_keeps_it(tmp_path: Path, monkeypatc
     for name in ("Ada", "Ada Lovelace"):
         make_store(User(user, name, {**owner, "name": name}))
     root = store_of_user(tmp_path, user)
-    assert json.loads((root / OWNER).read_text()) == {**owner, "name": "Ada"}
-    assert Store(root).list() == [] and Store(tmp_path).folders() == []
+    assert (json.loads((root / OWNER).read_text()), Store(root).list(), Store(tmp_path).folders()) == (
+        {**owner, "name": "Ada"},
+        [],
+        [],
+    )

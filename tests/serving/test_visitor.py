@@ -97,8 +97,11 @@ def test_a_file_that_an_address_names_is_read_after_a_click_only(
     for place in ("skillviz.tasks.user_file.read_yaml", "skillviz.studies.spec.read_yaml"):
         monkeypatch.setattr(place, read)
     test = opened(page, **{name: value.format(file=file) for name, value in query.items()})
-    assert not test.exception and str(file) not in str(read.call_args_list)
-    assert any("This link names" in info.value for info in test.info)
+    assert (
+        not test.exception
+        and str(file) not in str(read.call_args_list)
+        and any("This link names" in info.value for info in test.info)
+    )
     confirmed(test)
     assert not test.exception and str(file) in str(read.call_args_list)
 
@@ -137,8 +140,16 @@ def test_who_works_at_this_machine(
     options: dict[str, object], headers: dict[str, str], is_local: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a proxy on the same machine every visitor has a loopback address."""
-    usual = {"server.address": "127.0.0.1", "browser.serverAddress": "localhost", "server.corsAllowedOrigins": []}
-    monkeypatch.setattr(visitor.st, "get_option", {**usual, **options}.get)
+    monkeypatch.setattr(
+        visitor.st,
+        "get_option",
+        {
+            "server.address": "127.0.0.1",
+            "browser.serverAddress": "localhost",
+            "server.corsAllowedOrigins": [],
+            **options,
+        }.get,
+    )
     monkeypatch.setattr(visitor.st, "context", SimpleNamespace(headers=headers))
     monkeypatch.setattr(visitor.sign_in, "providers", lambda: ())
     assert visitor.is_local() == is_local

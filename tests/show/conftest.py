@@ -1,7 +1,5 @@
 """Fixtures of the shared store of fake runs as the user's own folder, and of one of its runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillviz.runs.run import Run

@@ -1,7 +1,5 @@
 """Parse a report: elements, links, words and the content of its scripts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from html.parser import HTMLParser

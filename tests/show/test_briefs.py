@@ -1,8 +1,6 @@
 """Tests of finding a run: labels that distinguish pairs and runs, switches that keep most of the previous run; and the
 run of the opening page, with its numbers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -40,7 +38,7 @@ from skillviz.show.briefs import (
     switched,
     usual,
 )
-from tests.tables import equal, plain
+from tests.tables import check, equal, plain
 
 PLAIN = tuple(DEFAULTS.items())
 LARGE = tuple((name, "1024" if name == "batch_size" else value) for name, value in PLAIN)
@@ -154,37 +152,44 @@ def reference(named: str) -> str:
     return setting_words("options", json.dumps({"reference": named}))
 
 
-def test_a_run_in_one_line_names_every_setting_that_is_not_the_default() -> None:
-    large, again = replace(brief(), id="large", settings=LARGE), replace(brief(), id="stagewise-again")
-    labels = [plain(run_labels([brief(), large, again])[one.id]) for one in (brief(), large, again)]
-    whole = "SST-2 · base · stagewise · 0.1% · seed 0"
-    assert labels == [whole, f"{whole} · batch size 1024", f"{whole} · repeat 2"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "ends"),
-    [({"finetuned": "/data/b/tuned"}, ["a/tuned", "b/tuned"]), ({"base": "org/copy"}, ["base", "copy"]),
-     ({}, ["seed 0", "repeat 2"])],  # a repetition needs no folder
-    ids=["fine-tuned", "base", "repeated"],
-)  # fmt: skip
-def test_runs_on_models_of_equal_weights_in_two_folders_have_a_name_each(changes: dict, ends: list[str]) -> None:
-    here = brief(finetuned="/data/a/tuned")
-    labels = run_labels([here, replace(here, id="stagewise-again", **changes)])
-    assert [label.rpartition(" · ")[2] for label in labels.values()] == ends
+WHOLE, HERE = "SST-2 · base · stagewise · 0.1% · seed 0", brief(finetuned="/data/a/tuned")
+test_runs_in_one_line = equal({
+    "every setting that is not the default": (
+        lambda: [*map(plain, run_labels(
+            [brief(), replace(brief(), id="large", settings=LARGE), replace(brief(), id="stagewise-again")]
+        ).values())],
+        [WHOLE, f"{WHOLE} · batch size 1024", f"{WHOLE} · repeat 2"],
+    ),
+    # Runs on models of equal weights in two folders have a name each; a repetition needs no folder.
+    **{
+        f"models of equal weights: {ends}": (
+            lambda changes=changes: [
+                label.rpartition(" · ")[2]
+                for label in run_labels([HERE, replace(HERE, id="stagewise-again", **changes)]).values()
+            ],
+            ends,
+        )
+        for changes, ends in (
+            ({"finetuned": "/data/b/tuned"}, ["a/tuned", "b/tuned"]), ({"base": "org/copy"}, ["base", "copy"]),
+            ({}, ["seed 0", "repeat 2"]),
+        )
+    },
+})  # fmt: skip
 
 
 def test_equal_names_of_pairs_get_what_tells_them_apart_and_never_a_hash() -> None:
     own = replace(brief(), finetuned="models/sst2")
     most = [own, replace(own, id="again")]
-    assert pair_labels(most) == {own.pair: "SST-2 · base"}
-    adamw = replace(own, pair=("a", "x", "sst2", "c", "head"), finetuned="${SKILLVIZ_FINETUNED}/sst2-adamw-0123456789")
+    adamw = replace(own, pair=ADAMW[0].pair, finetuned=ADAMW[0].finetuned)
     prompt = replace(own, pair=("a", "b", "sst2", "c", "prompt"), readout="prompt")
+    weaker = replace(own, pair=FEW[0].pair, finetuned_score=0.788)
     few = [replace(own, pair=("a", "b", "sst2", name, "head"), n=50) for name in "de"]
     labels = pair_labels([*most, adamw, prompt, *few])
-    words = ["SST-2 · base", "SST-2 · base (AdamW)", "SST-2 · base (label words at the mask)"]
-    assert [labels[one.pair] for one in (own, adamw, prompt)] == words
+    assert {name: labels[one.pair] for name, one in (("own", own), ("adamw", adamw), ("prompt", prompt))} == {
+        "own": "SST-2 · base", "adamw": "SST-2 · base (AdamW)", "prompt": "SST-2 · base (label words at the mask)",
+    }  # fmt: skip
     assert len(set(labels.values())) == 5 and "0123456789" not in " ".join(labels.values())
-    weaker = replace(own, pair=("a", "y", "sst2", "c", "head"), finetuned_score=0.788)
+    assert pair_labels(most) == {own.pair: "SST-2 · base"}
     assert pair_labels([*most, weaker])[weaker.pair] == "SST-2 · base (fine-tuned model 78.8%)"
 
 
@@ -235,18 +240,17 @@ def test_roles_and_names_are_told_once_for_a_list(tell: Callable[..., dict]) -> 
     assert (tell(changed) == tell(briefs)) == (tell is pair_labels)
 
 
-def test_pages_use_the_usual_runs_and_the_settings_of_the_one_that_is_open() -> None:
-    assert usual([*GRID, *BIG], ()) == GRID
-    shown = [e for e in usual([*GRID, *BIG], (BIG[0].id,)) if e not in GRID]
-    assert shown == [e for e in BIG if e.localizer == "stagewise"]
-
-
 NEWEST = [brief("random", 5, 9, is_of_user=True, created="2026-02-01"), brief("movement", 5, 9, is_of_user=True)]
 LATEST = brief("movement", id="later", pair=OTHER, created="2026-03-01")
-test_the_first_choice = equal({
+test_the_first_choice_and_the_runs_that_pages_use = equal({
     "the default localizer at a tenth of a percent": (lambda: first_choice(GRID).id, "stagewise-1000-0"),
     "the user's newest": (lambda: first_choice([*GRID, *NEWEST]).id, "random-5-9"),
     "one more pair does not take the study's place": (lambda: first_choice([*GRID, LATEST]).id, "stagewise-1000-0"),
+    "the usual runs": (lambda: usual([*GRID, *BIG], ()), GRID),
+    "and the settings of the one that is open": (
+        lambda: [e for e in usual([*GRID, *BIG], (BIG[0].id,)) if e not in GRID],
+        [e for e in BIG if e.localizer == "stagewise"],
+    ),
 })  # fmt: skip
 
 
@@ -294,9 +298,9 @@ def test_the_opening_is_a_real_run_that_ships(first: RunBrief) -> None:
     assert scores is not None and scores.recovered is not None
     copied, gain, null, calibration = home.numbers(run.record, scores, "test", by_measure(run, "test"))
     assert (null.title, null.verdict, calibration.verdict) == ("Beyond the null", "better", "better")
-    without = home.numbers(run.record, scores, "test", pd.DataFrame())[2]
-    assert "shared probability" in null.basis
-    assert without.value != null.value and without.value in null.basis, "accuracy, where the other is not measured"
+    without = home.numbers(run.record, scores, "test", pd.DataFrame())[2].value
+    check(null.basis, ("shared probability", plain(without)))
+    assert without != null.value, "accuracy, where the other is not measured"
     assert copied.basis.startswith(f"{first.size:,} of") and f"{scores.n:,}" in home.sentence(run.record, scores)
     assert gain.value.startswith(f"{100 * (scores.recovered.value or 0):.0f}") and "95" in gain.basis
     errors = [f"{100 * (scores.states[state]['ece'].read or 0):.1f}" for state in ("grafted", "finetuned")]

@@ -1,27 +1,14 @@
 """Tests of comparisons: differences are points with their interval, many are counted, and regions are paired once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.core.formats import SPACE
 from skillviz.plots.compare import run_styles
 from skillviz.show import overlap
 from skillviz.show.compare import differences
 from skillviz.show.comparisons import MARK, counted_rows, holding, legend
-from tests.tables import equal
-
-
-def test_a_difference_is_read_out_in_points_with_its_interval() -> None:
-    table = pd.DataFrame(
-        [("B", "accuracy", -0.021, -0.04, -0.001), ("C", "accuracy", 0.01, float("nan"), float("nan"))],
-        columns=["run", "metric", "value", "low", "high"],
-    )
-    assert differences(table, run_styles([("B", "movement"), ("C", "random")]), "A", "accuracy", "light").alt == (
-        "Difference from A. B accuracy −2.1 points (95%: −4.0 to −0.1); C accuracy +1.0 points (no interval)."
-    )
+from tests.tables import equal, plain, says
 
 
 def rows(*ends: tuple[float, float]) -> pd.DataFrame:
@@ -59,8 +46,22 @@ ROWS = pd.DataFrame(
 )
 
 
-def test_overlap_is_told_both_ways_and_iou_once() -> None:
-    assert overlap.alt(ROWS, "overlap").replace(SPACE, " ").endswith(". of b in a 25.0%; of a in b 50.0%.")
-    assert overlap.alt(ROWS, "iou").replace(SPACE, " ").endswith(". a and b 25.0%.")
-    columns = {"row": "row_task", "column": "column_task"}
-    assert overlap.alt(ROWS.rename(columns=columns), "iou", *columns.values()) == overlap.alt(ROWS, "iou")
+DIFFERENCES = pd.DataFrame(
+    [("B", "accuracy", -0.021, -0.04, -0.001), ("C", "accuracy", 0.01, np.nan, np.nan)],
+    columns=["run", "metric", "value", "low", "high"],
+)
+COLUMNS = {"row": "row_task", "column": "column_task"}
+test_what_is_read_out = says({
+    "a difference in points with its interval": (
+        lambda: differences(
+            DIFFERENCES, run_styles([("B", "movement"), ("C", "random")]), "A", "accuracy", "light"
+        ).alt,
+        ("^Difference from A. B accuracy −2.1 points (95%: −4.0 to −0.1); C accuracy +1.0 points (no interval).$",),
+    ),
+    "overlap both ways": (lambda: overlap.alt(ROWS, "overlap"), (". of b in a 25.0%; of a in b 50.0%.$",)),
+    "IoU once": (lambda: overlap.alt(ROWS, "iou"), (". a and b 25.0%.$",)),
+    "other columns": (
+        lambda: overlap.alt(ROWS.rename(columns=COLUMNS), "iou", *COLUMNS.values()),
+        (f"^{plain(overlap.alt(ROWS, 'iou'))}$",),
+    ),
+})  # fmt: skip

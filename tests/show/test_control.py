@@ -1,8 +1,6 @@
 """Tests of a region's control: its choice, the examples used, and cases without a verdict; and of the runs that can be
 pooled by their margins over their nulls."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -51,7 +49,7 @@ test_the_smallest_region_with_most_of_the_gain_is_judged_and_else_its_own = equa
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return fake_run(Store(Path(tmp_path_factory.mktemp("runs"))), sizes=("1%",), **SMALL)
+    return fake_run(Store(tmp_path_factory.mktemp("runs")), sizes=("1%",), **SMALL)
 
 
 def test_the_difference_is_paired_and_has_the_sign_of_the_graft(run: Run) -> None:
@@ -64,8 +62,8 @@ def test_the_difference_is_paired_and_has_the_sign_of_the_graft(run: Run) -> Non
         (predictions, predictions, "no clear difference", ""),
     ):
         judged = beside_control(run.record, own, brief("random"), other, "test")
-        assert judged is not None and judged.verdict == verdict and judged.difference.startswith(sign)
-        assert "random region" in judged.subject
+        assert judged is not None and judged.verdict == verdict
+        assert judged.difference.startswith(sign) and "random region" in judged.subject
     others = predictions.assign(example_id="other-" + predictions["example_id"])
     assert beside_control(run.record, predictions, brief("random"), others, "test") is None, "no shared examples"
 
@@ -76,12 +74,13 @@ def test_the_difference_is_paired_and_has_the_sign_of_the_graft(run: Run) -> Non
 def test_beside_the_fine_tuned_model_the_stored_difference_decides(
     low: float, high: float, verdict: str, run: Run
 ) -> None:
-    scores, difference = run.record.metrics["test"], Estimate(value=0.0, low=low, high=high)
-    stored = scores.model_copy(update={"differences": {"accuracy": difference}})
+    stored, bare = (
+        run.record.metrics["test"].model_copy(update={"differences": differences})
+        for differences in ({"accuracy": Estimate(value=0.0, low=low, high=high)}, {})
+    )
     judged, sized = (beside_finetuned(run.record, stored, names_size=is_named) for is_named in (False, True))
-    assert judged is not None and sized is not None and judged.verdict == sized.verdict == verdict
-    assert "at 0.99%" in plain(sized.subject)
-    assert beside_finetuned(run.record, scores.model_copy(update={"differences": {}})) is None
+    assert judged is not None and sized is not None and beside_finetuned(run.record, bare) is None
+    assert judged.verdict == sized.verdict == verdict and "at 0.99%" in plain(sized.subject)
 
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "nulls.md").read_text(encoding="utf-8")
@@ -91,11 +90,11 @@ def test_other_fine_tuned_models_have_the_same_search_and_number_of_steps() -> N
     """A checkpoint, another recipe, another size and another seed of the search are not pooled."""
     records, own = [run.record for run in Store(shipped_root()).list()], opening_run().record
     others = of_other_models(own, records)
-    assert sorted(one.spec.finetuned for one in others) == ["models/examples/mr-sgd-1", "models/examples/mr-sgd-2"]
-    assert {(one.size, one.spec.localizer, one.spec.seed) for one in others} == {(own.size, "stagewise", 0)}
+    found = sorted((one.spec.finetuned, one.size, one.spec.localizer, one.spec.seed) for one in others)
+    assert found == [(f"models/examples/mr-sgd-{number}", own.size, "stagewise", 0) for number in (1, 2)]
     checkpoint = next(one for one in records if "checkpoint-312" in one.spec.finetuned)
-    for one in (checkpoint, own.model_copy(update={"finetuned": None})):
-        assert of_other_models(one, records) == []
+    alone = (checkpoint, own.model_copy(update={"finetuned": None}))
+    assert [of_other_models(one, records) for one in alone] == [[], []]
 
 
 def test_the_table_is_that_of_the_code() -> None:

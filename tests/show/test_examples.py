@@ -1,7 +1,5 @@
 """Tests of examples as a table: right answers, filters, order, and the sentences computed from them, also on slices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -66,9 +64,8 @@ def table(run: Run) -> pd.DataFrame:
 def texts(table: pd.DataFrame, pair: bool = False) -> pd.DataFrame:
     """Return a text for each example, in another order."""
     words = [" ".join(["film"] * (1 + i % 7) + (["not", "Good"] if i % 3 == 0 else [])) for i in range(len(table))]
-    frame = pd.DataFrame({"example_id": table["example_id"], "text_a": words})
-    frame = frame.assign(text_b=["second part"] * len(frame)) if pair else frame
-    return frame.iloc[::-1].reset_index(drop=True)
+    second = {"text_b": "second part"} if pair else {}
+    return pd.DataFrame({"example_id": table["example_id"], "text_a": words, **second})[::-1].reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
@@ -89,22 +86,17 @@ def test_values_are_those_of_the_stored_logits(state: str, run: Run, table: pd.D
         z, label = logits[at].astype(float), labels[at]
         share, margin = np.exp(z[label]) / np.exp(z).sum(), z[label] - np.delete(z, label).max()
         told = [row["true"], *(row[f"{state}_{name}"] for name in ("says", "confidence", "margin"))]
-        assert told[:2] == [run.labels[label], run.labels[z.argmax()]]
-        assert told[2:] == pytest.approx([share, margin], rel=1e-6)
+        words = [run.labels[label], run.labels[z.argmax()]]
+        assert told == [*words, pytest.approx(share, rel=1e-6), pytest.approx(margin, rel=1e-6)]
 
 
 def test_cases_are_who_is_right(table: pd.DataFrame) -> None:
-    right = {s: table[f"{s}_says"] == table["true"] for s in ("grafted", "finetuned")}
-    for case, kept in {
-        "both": right["grafted"] & right["finetuned"],
-        "finetuned": ~right["grafted"] & right["finetuned"],
-        "grafted": right["grafted"] & ~right["finetuned"],
-        "neither": ~right["grafted"] & ~right["finetuned"],
-    }.items():
+    graft, tuned = (table[f"{state}_says"] == table["true"] for state in ("grafted", "finetuned"))
+    cases = {"both": graft & tuned, "finetuned": ~graft & tuned, "grafted": graft & ~tuned, "neither": ~graft & ~tuned}
+    for case, kept in cases.items():
         assert (table["case"] == case).equals(kept) and kept.any()
         assert case == "both" or passing(table, Filters(case)).equals(kept)
-    assert passing(table, Filters("differ")).equals(table["grafted_says"] != table["finetuned_says"])
-    assert passing(table, Filters()).all() and set(table["case"]) <= set(CASE_TITLES) | {"both"}
+    assert {*table["case"]} <= {*CASE_TITLES, "both"}
 
 
 def test_the_most_moved_are_a_tenth(table: pd.DataFrame) -> None:
@@ -116,8 +108,10 @@ def test_the_most_moved_are_a_tenth(table: pd.DataFrame) -> None:
 def test_filters_by_class_words_and_length(full: pd.DataFrame) -> None:
     assert full["length"].tolist() == [len(t.split()) for t in full["text_a"]]
     is_neutral, words = full["true"] == "neutral", pd.Series([i % 3 == 0 for i in range(120)])
-    differ = passing(full, Filters("differ"))
+    differ = full["grafted_says"] != full["finetuned_says"]
     for asked, kept in (
+        (Filters(), differ | True),
+        (Filters("differ"), differ),
         (Filters(label="neutral"), is_neutral),
         (Filters(words=" GOOD  film"), words),
         (Filters(words="goodfilm"), words & False),
@@ -135,8 +129,8 @@ def test_words_are_looked_for_in_both_texts_of_a_pair(table: pd.DataFrame) -> No
 
 
 def test_without_texts_words_and_length_filter_nothing(table: pd.DataFrame) -> None:
-    assert passing(table, Filters(length=(3, 3), words="anything")).all()
-    assert "length" not in example_table.sorts(table) and not example_table.has_texts(table)
+    kept = passing(table, Filters(length=(3, 3), words="anything")).all()
+    assert (kept, "length" in example_table.sorts(table), example_table.has_texts(table)) == (True, False, False)
 
 
 @pytest.mark.parametrize(
@@ -156,11 +150,9 @@ def test_no_example_is_listed_as_none(listing: Callable[..., pd.DataFrame], tabl
 
 def test_the_listing_has_percent_and_points(table: pd.DataFrame, full: pd.DataFrame) -> None:
     shown, bare = example_table.listing(full, TRUE), example_table.listing(table, TRUE)
-    row, source = shown.iloc[3], table.iloc[3]
-    graft, rest = (100 * source[f"{state}_confidence"] for state in ("grafted", "complement"))
-    expected = {"grafted: true class": graft, "complement: true class": rest,
-                "graft − fine-tuned": graft - 100 * source["finetuned_confidence"]}  # fmt: skip
-    assert {name: row[name] for name in expected} == pytest.approx(expected)
+    graft, rest, tuned = (100 * table[f"{s}_confidence"].iloc[3] for s in ("grafted", "complement", "finetuned"))
+    expected = {"grafted: true class": graft, "complement: true class": rest, "graft − fine-tuned": graft - tuned}
+    assert shown.iloc[3][[*expected]].to_dict() == pytest.approx(expected)
     models = [f"{state}: true class" for state in ("pre-trained", "grafted", "fine-tuned")]
     assert list(shown.columns[:5]) == ["text", "true class", *models], "every model's confidence is in sight"
     assert "text" not in bare and len(bare) == 120
@@ -202,6 +194,10 @@ ALONE = logits(*[1] * 9, *[0] * 11), logits(*[0] * 20), np.zeros(20, dtype=int)
 """A graft that is wrong on nine examples, the fine-tuned model, which is always right, and the labels."""
 CHANCE = logits(0, 1, 0, 2, classes=3), logits(1, 0, 2, 2, classes=3), np.array([0, 0, 1, 2])
 BOX = {"x": [100.0, 40.0], "y": [12.5, 50.0]}
+RESULTS = class_results(
+    {"grafted": logits(0, 0, 0, 0, 1, 1, 0, 0), "finetuned": logits(0, 0, 0, 0, 1, 1, 1, 1)},
+    np.array([0, 0, 0, 0, 1, 1, 1, 1]), resamples=20,
+)  # fmt: skip
 test_what_is_said_of_examples = says({
     "the disagreement": (
         lambda: examples_words.disagreement(*ALONE, "test"),
@@ -218,6 +214,14 @@ test_what_is_said_of_examples = says({
         ("**0 of 2** validation examples",),
         ("McNemar",),
     ),
+    "the worst class with its interval": (
+        lambda: examples_words.worst_classes(RESULTS, ("bad", "good")),
+        ("^Lowest F1: **good** for the graft (66.7%, ", "**bad** for the fine-tuned model (100.0%, no interval)"),
+    ),
+    "no class": (
+        lambda: examples_words.worst_classes(RESULTS.assign(value=np.nan), ("a", "b")),
+        ("^No class was found at all.$",),
+    ),
     "a tiny p": (lambda: examples_words.p_value(0.0004), ("^p < 0.001$",)),
     "a p": (lambda: examples_words.p_value(0.0314), ("^p = 0.031$",)),
     "p = 1": (lambda: examples_words.p_value(1.0), ("^p = 1.000$",)),
@@ -231,7 +235,7 @@ test_what_is_said_of_examples = says({
     ),
 })  # fmt: skip
 RIGHT_HALF = Area("confidence", (0.5, 1.0), (0.2, 1.0))
-test_areas = equal({
+test_areas_titles_and_verdicts = equal({
     "what lies inside, with its ends": (
         lambda: Area("confidence", (0.5, 1.0), (0.2, 0.8)).inside(TABLE).tolist(), [False, True, True, False],
     ),
@@ -242,6 +246,15 @@ test_areas = equal({
     "with another filter": (
         lambda: passing(TABLE, Filters(label="b", area=RIGHT_HALF)).tolist(), [False, True, False, True],
     ),
+    "every case is one that examples can be filtered by": (
+        lambda: {
+            case: int(passing(
+                TABLE.assign(grafted_says="a", finetuned_says="b", moved=[0.1, 0.2, 0.3, 0.4]), Filters(case)
+            ).sum())
+            for case in CLASSES.cases
+        },
+        {"all": 4, "differ": 4, "finetuned": 1, "grafted": 0, "neither": 1, "moved": 1},
+    ),
     # A box is in the units of its figure, and may be drawn from any corner.
     "a box of confidences": (
         lambda: area_of_box(BOX, "confidence"), Area("confidence", (0.4, 1.0), (0.125, 0.5)),
@@ -250,6 +263,8 @@ test_areas = equal({
     **{f"no area: {written}": (partial(read_area, written), None) for written in (
         None, "", "all", "confidence", "confidence_0_1_0", "confidence_0_1_0_x", "accuracy_0_1_0_1",
         "confidence_1_0_0_1", "confidence_0_1_0_nan", "margin_0_inf_0_1", "confidence_0_1_0_1_1")},
+    **{f"the title of the column {name}": (partial(title, name), words) for name, words in (
+        ("class", "true class"), ("words", "length in words"), ("source", "source"))},
     "worse": (lambda: examples_words.finding(*ALONE, "test")[0], "worse"),
     "better": (lambda: examples_words.finding(ALONE[1], ALONE[0], ALONE[2], "test")[0], "better"),
 })  # fmt: skip
@@ -263,14 +278,6 @@ def test_the_verdict_is_that_of_the_interval_beside_it(lost: int) -> None:
     shown = words.partition("95%: ")[2].partition(")")[0]
     is_less = metric_difference(*answers, "accuracy").high < 0
     assert (verdict == "worse", " to −" in shown) == (is_less, is_less), shown
-
-
-def test_the_worst_class_is_named_with_its_interval() -> None:
-    y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
-    results = class_results({"grafted": logits(0, 0, 0, 0, 1, 1, 0, 0), "finetuned": logits(*y)}, y, resamples=20)
-    words = ("^Lowest F1: **good** for the graft (66.7%, ", "**bad** for the fine-tuned model (100.0%, no interval)")
-    check(examples_words.worst_classes(results, ("bad", "good")), words)
-    assert examples_words.worst_classes(results.assign(value=np.nan), ("a", "b")) == "No class was found at all."
 
 
 def test_a_run_with_one_example(tmp_path: Path) -> None:
@@ -298,14 +305,8 @@ def test_a_kind_of_task_is_told_in_its_own_words(answers: AnswerWords, own: str,
         (own,),
         foreign,
     )
-    assert (answers.cases.keys(), answers.sorts.keys()) == (CLASSES.cases.keys(), CLASSES.sorts.keys())
-    assert set(answers.measures) <= set(FACTORS)
-
-
-def test_every_case_is_one_that_examples_can_be_filtered_by() -> None:
-    table = TABLE.assign(grafted_says="a", finetuned_says="b", moved=[0.1, 0.2, 0.3, 0.4])
-    kept = {case: int(passing(table, Filters(case)).sum()) for case in CLASSES.cases}
-    assert kept == {"all": 4, "differ": 4, "finetuned": 1, "grafted": 0, "neither": 1, "moved": 1}
+    keys = answers.cases.keys(), answers.sorts.keys(), answers.measures.keys() - FACTORS.keys()
+    assert keys == (CLASSES.cases.keys(), CLASSES.sorts.keys(), set())
 
 
 LABELS = ("a*b", "other")
@@ -322,8 +323,8 @@ def test_losses_are_named_and_chance_is_said() -> None:
     columns = columns_of(GRAFT, LABELS, pd.DataFrame({"words": np.arange(N)}, index=IDS))
     table = differences(GRAFT, TUNED, columns, "accuracy")
     first, last = (table.iloc[at][["name", "value", "verdict", "holds"]].tolist() for at in (0, -1))
-    assert len(table) == 6 and first == ["a*b", -0.5, "worse", True]
-    assert last[2:] == [NO_DIFFERENCE, False]  # no width
+    # The last has no width.
+    assert (len(table), first, last[2:]) == (6, ["a*b", -0.5, "worse", True], [NO_DIFFERENCE, False])
     check(finding(table, "accuracy", text.plain), (
         "The graft is worse in accuracy on **true class", r"a\*b",
         "better on 0 of 6 slices. Of 6 comparisons, 5 exclude zero; chance alone would give about 0.3.",
@@ -343,9 +344,3 @@ def test_without_other_columns_there_is_the_class() -> None:
     few = differences(GRAFT, TUNED, rare, "nll")
     assert few["low"].isna().tolist() == (few["name"] == "rare").tolist()
     assert finding(few, "nll").endswith("Too small for an interval: 1 slice.")
-
-
-test_titles = equal({
-    name: (partial(title, name), words)
-    for name, words in (("class", "true class"), ("words", "length in words"), ("source", "source"))
-})  # fmt: skip

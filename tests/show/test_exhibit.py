@@ -1,7 +1,5 @@
 """Tests of exhibits: drawn once for equal arguments, and again for different ones."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -45,25 +43,24 @@ def test_equal_arguments_give_the_exhibit_that_was_drawn() -> None:
 )
 def test_anything_else_is_drawn_anew(table: pd.DataFrame, theme: str, more: dict[str, Any]) -> None:
     first, other = exhibit(TABLE, "light"), exhibit(table, theme, **more)
-    assert other is not first
-    assert (list(other.figure.data[0].y), other.title) == (table["y"].tolist(), theme)
+    assert other is not first and (list(other.figure.data[0].y), other.title) == (table["y"].tolist(), theme)
 
 
 def test_calls_are_equal_whichever_of_their_parts_are_one_object() -> None:
     """Two visitors read tables from one file, and one table may hold a shared text as one object, the other as two."""
-    name = "layer 3"
-    first = exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen={name: 1.0, "same": name})  # type: ignore[dict-item]
-    chosen: Any = {name: 1.0, "same": f"layer {3}"}
-    assert exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen=chosen) is first
+    name, other = "layer 3", f"layer {3}"
+    first, second = (
+        exhibit(pd.DataFrame({"y": [1.0]}), "light", chosen={name: 1.0, "same": of}) for of in (name, other)
+    )
+    assert first is second
 
 
 def test_a_kept_figure_is_the_one_that_was_drawn() -> None:
     kept = exhibit(table := pd.DataFrame({"y": [1.0, float("nan"), 3.0]}), "dark")
     drawn = go.Figure(go.Scatter(y=table["y"])).to_json()
     kept.figure.update_layout(title="changed")
-    assert kept.figure.to_json() == drawn
-    other = replace(kept, reads="other words")
-    assert (other.reads, other.title, kept.reads, other.figure.to_json()) == ("other words", kept.title, "reads", drawn)
+    found = [(one.reads, one.title, one.figure.to_json()) for one in (kept, replace(kept, reads="other words"))]
+    assert found == [("reads", "dark", drawn), ("other words", "dark", drawn)]
 
 
 def test_no_more_are_kept_than_there_is_room_for() -> None:
@@ -111,6 +108,6 @@ def test_a_map_of_localizers_has_a_row_a_region_and_a_column_a_localizer() -> No
     names = ("a b c", "a b d")
     of_tasks = [{"row_task": a, "column_task": b, **nothing} for a in names for b in names]
     figure, bare = (studies.shared(pd.DataFrame(one), "iou", "light").figure.layout for one in (rows, of_tasks))
-    assert list(figure.yaxis.ticktext) == ["QNLI, 0.1%", "QNLI, 1%"] and list(bare.yaxis.ticktext) == list(names)
-    assert list(figure.xaxis.ticktext) == ["stagewise", "top<br>movement", "Fisher"]
-    assert figure.yaxis.title.text == "stagewise region of"
+    assert (figure.yaxis.title.text, figure.yaxis.ticktext, figure.xaxis.ticktext, bare.yaxis.ticktext) == (
+        "stagewise region of", ("QNLI, 0.1%", "QNLI, 1%"), ("stagewise", "top<br>movement", "Fisher"), names,
+    )  # fmt: skip

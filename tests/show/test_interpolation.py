@@ -1,9 +1,6 @@
 """Tests of a run between its models and on other tasks: its known points (stored, of its scores, of the worker, the
 nearest), and the sentences and counts of both pages, whose claims need an interval that supports them."""
 
-from __future__ import annotations
-
-import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -21,20 +18,16 @@ from skillviz.show import interpolation_grid as grids
 from skillviz.show import transfer as to_others
 from skillviz.show.interpolation_grid import BIN_COLUMNS, FINETUNED, GRAFT, Grid
 from tests.plots import wise_frames as wise
-from tests.tables import plain, says
+from tests.tables import equal, plain, says
 
 
 def grid(middle: float, difference: tuple[float, float, float], metric: str = "accuracy") -> Grid:
     """Return ends of 0.6 and 0.8 and one point between them on WiSE-Graft, with its paired difference to fine-tuned."""
     told = [(FINETUNED, None, 0.0, 0.6), (FINETUNED, None, 1.0, 0.8), (GRAFT, 40, 0.0, 0.6), (GRAFT, 40, 0.7, middle)]
-    common = {"dataset": "imdb", "metric": metric}
-    rows = [
-        {"path": p, "size": s, "alpha": a, **common, "value": v, "low": v - 0.02, "high": v + 0.02}
-        for p, s, a, v in told
-    ]
-    value, low, high = difference
-    rows.append({**rows[-1], "metric": f"{metric}_difference", "value": value, "low": low, "high": high})
-    return Grid(pd.DataFrame(rows).astype({"size": "Int64"}), pd.DataFrame(columns=BIN_COLUMNS), ("imdb",))
+    rows = [(*of, metric, value, value - 0.02, value + 0.02) for *of, value in told]
+    rows.append((*told[-1][:-1], f"{metric}_difference", *difference))
+    points = pd.DataFrame(rows, columns=["path", "size", "alpha", "metric", "value", "low", "high"])
+    return Grid(points.assign(dataset="imdb").astype({"size": "Int64"}), pd.DataFrame(columns=BIN_COLUMNS), ("imdb",))
 
 
 def best(known: Grid, metric: str = "accuracy", dataset: str = "imdb") -> str:
@@ -42,6 +35,7 @@ def best(known: Grid, metric: str = "accuracy", dataset: str = "imdb") -> str:
 
 
 GAIN, SHARE = grid(0.85, (0.05, 0.02, 0.08)), grid(0.85, (0.05, 0.02, 0.08), "exact_match")
+FEW_SCORED = replace(SHARE, scored_on={"imdb": 80})
 WIDENED = grid(0.1, (-0.075, -0.08, -0.04), "ece")
 DEBIASED = WIDENED.points["value"].mask(WIDENED.points["metric"] == "ece_difference", -0.05)
 LOW, HIGH = -5 - 3 * 2.394 / 1.96, -5 + 1 * 2.394 / 1.96  # of the normal quantiles, for 3 points
@@ -79,22 +73,37 @@ test_what_is_said_of_the_best_point = says({
     ),
     "a share": (lambda: best(SHARE, "exact_match"), ("(95%: 1.3–8.7)",)),
     "a share of few examples, without a histogram": (
-        lambda: best(replace(SHARE, scored_on={"imdb": 80}), "exact_match"),
+        lambda: best(FEW_SCORED, "exact_match"),
         ("(95%: −2.2 to 12.2)", "**No clear difference.**"),  # 5 ± 2.394² / 80, in percent
+    ),
+    "few examples that were traced have the interval of few that were scored": (
+        lambda: best(replace(SHARE, scored_on={"imdb": 900}, traced_on={"imdb": 80}), "exact_match"),
+        (f"^{best(FEW_SCORED, 'exact_match').replace(' on IMDb', ' on IMDb (80 examples)')}$",),
     ),
     "the interval is widened about the debiased difference": (
         lambda: best(replace(WIDENED, points=WIDENED.points.assign(debiased=DEBIASED)), "ece"),
         (f"−5.0 points (95%: −{-LOW:.1f} to −{-HIGH:.1f})",),
     ),
+    # A place is named by its model or its share of the way.
+    **{
+        f"{path} at {place[1]}": (
+            lambda path=path, place=place: "; ".join(
+                [words.place(path, *place, 4000), words.source(words.EXACT, path, *place, 4000)]
+            ),
+            (f"^{said}; Computed live: ",),
+        )
+        for path, place, said in (
+            (FINETUNED, (None, 0.0), "at the pre-trained model"), (GRAFT, (40, 0.0), "at the pre-trained model"),
+            (FINETUNED, (None, 1.0), "at the fine-tuned model"), (GRAFT, (40, 1.0), "at the graft (region of 1%)"),
+            (FINETUNED, (None, 0.35), "at α = 35% of WiSE-FT"),
+        )
+    },
+    "the command of the same run with its grid": (
+        lambda: words.missing(record()), ("^python -m skillviz localize ", " --interpolation --also TASK$"),
+    ),
     "a model with a head": (lambda: " ".join(words.deviations(record(readout="head"))), ("head",)),
     "a model without one": (lambda: " ".join(words.deviations(record(readout="prompt"))), (), ("head",)),
 })  # fmt: skip
-
-
-def test_few_examples_that_were_traced_have_the_interval_of_few_that_were_scored() -> None:
-    scored, traced = {"scored_on": {"imdb": 80}}, {"scored_on": {"imdb": 900}, "traced_on": {"imdb": 80}}
-    told, of_traced = (best(replace(SHARE, **on), "exact_match") for on in (scored, traced))
-    assert told.replace(" on IMDb", " on IMDb (80 examples)") == of_traced
 
 
 @pytest.mark.parametrize("middle", [0.08, 0.06])
@@ -105,27 +114,6 @@ def test_the_best_is_the_fine_tuned_model_where_none_has_a_lower_debiased_error(
     points = known.points.assign(value=errors, debiased=errors.mask(is_tuned, 0.06).mask(is_middle, middle))
     said = best(replace(known, points=points), "ece")
     assert said.startswith("Best ECE on IMDb: **6.0%** at the fine-tuned model. No known point beats")
-
-
-@pytest.mark.parametrize(
-    ("path", "alpha", "said"),
-    [
-        (FINETUNED, 0.0, "at the pre-trained model"),
-        (GRAFT, 0.0, "at the pre-trained model"),
-        (FINETUNED, 1.0, "at the fine-tuned model"),
-        (GRAFT, 1.0, "at the graft (region of 1%)"),
-        (FINETUNED, 0.35, "at α = 35% of WiSE-FT"),
-    ],
-)
-def test_a_place_is_named_by_its_model_or_its_share_of_the_way(path: str, alpha: float, said: str) -> None:
-    place = path, 40 if path == GRAFT else None, alpha, 4000
-    assert plain(words.place(*place)) == said
-    assert plain(words.source(words.EXACT, *place)).startswith("Computed live: ")
-
-
-def test_the_command_makes_the_same_run_with_its_grid() -> None:
-    said = shlex.split(words.missing(record()))
-    assert said[-3:] == ["--interpolation", "--also", "TASK"] and said[:4] == ["python", "-m", "skillviz", "localize"]
 
 
 @pytest.mark.parametrize("metric", ["ece", "accuracy"])
@@ -304,16 +292,22 @@ test_what_is_said_of_transfers = says({
     "a command with its task": (lambda: to_others.missing(record(), ["imdb"]), ("--also imdb$",)),
     "a command without one": (lambda: to_others.missing(record(), []), ("--also TASK$",)),
     "no other task": (lambda: to_others.summary([], "accuracy"), (f"^{to_others.ALONE}$",)),
+    "one task is no comparison": (lambda: to_others.comparisons([note()], "accuracy"), ("^$",)),
+    "each has its verdict": (
+        lambda: "; ".join(verdict for verdict, _ in to_others.findings([note(), NOT_CLEAR], "accuracy")),
+        ("^better; no clear difference$",),
+    ),
 })  # fmt: skip
 
 
-def test_one_task_is_no_comparison_and_each_has_its_verdict() -> None:
-    decided = [verdict for verdict, _ in to_others.findings([note(), NOT_CLEAR], "accuracy")]
-    assert decided == ["better", "no clear difference"] and not to_others.comparisons([note()], "accuracy")
-
-
-def test_the_mapping_is_a_table_with_the_words_that_were_asked_for() -> None:
-    labels, asked = ("negative", "positive"), note(words=("bad", "good"), mapping={"pos": "positive", "mid": None})
-    assert to_others.mapping(note(), labels).columns.tolist() == ["label there", "label here"]
-    table = to_others.mapping(asked, labels)[["answer word", "label here"]]
-    assert table.to_numpy().tolist() == [["good", "positive"], ["", "skipped"]]
+test_the_mapping_is_a_table_with_the_words_that_were_asked_for = equal({
+    "its columns": (
+        lambda: to_others.mapping(note(), ("negative", "positive")).columns.tolist(), ["label there", "label here"],
+    ),
+    "its words": (
+        lambda: to_others.mapping(
+            note(words=("bad", "good"), mapping={"pos": "positive", "mid": None}), ("negative", "positive")
+        )[["answer word", "label here"]].to_numpy().tolist(),
+        [["good", "positive"], ["", "skipped"]],
+    ),
+})  # fmt: skip

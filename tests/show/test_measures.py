@@ -1,8 +1,6 @@
 """Tests of the tables that pages compute from a run's own tables, and of runs whose grafts have a gain: numbers before
 temperature scaling, and the distance that a graft moves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -92,12 +90,6 @@ def curve(size: int, value: float, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame([row | {"split": "test", "metric": "accuracy", "value": value, "low": 0.0, "high": 1.0}])
 
 
-def test_a_size_that_was_searched_for_counts_before_one_cut_from_a_ranking() -> None:
-    curves = [pd.concat([curve(100, 0.5), curve(1000, 0.8)]), curve(100, 0.7)]
-    whole = measures.pair_curve([brief(size=1000), brief(size=100)], curves, "test")
-    assert dict(zip(whole["size"], whole["value"], strict=True)) == {100: 0.7, 1000: 0.8}
-
-
 def test_runs_with_nondefault_settings_are_a_line_of_their_own() -> None:
     briefs = [brief("learned", 1), brief("learned", 2), brief("learned", 3, settings=LARGE)]
     curves = [curve(100, 0.7, seed).assign(localizer="learned") for seed in (1, 2, 3)]
@@ -118,19 +110,10 @@ def test_regions_by_hand_are_single_marks_whatever_their_expression(changes: dic
     assert "expression" in OUTCOME_SIZED
 
 
-def test_no_runs_give_an_empty_curve_and_splits_are_kept_apart() -> None:
-    assert measures.pair_curve([], [], "test").empty
-    assert measures.pair_curve([brief()], [curve(1000, 0.8)], "validation").empty
-
-
-def test_sums_by_kind_and_layer() -> None:
-    cells = pd.DataFrame(
-        {"layer": [0, 0, 1], "kind": ["a", "b", "a"], "selected": [6, 0, 2], "total": [10, 20, 10],
-         "share": [0.75, 0.0, 0.25]}
-    )  # fmt: skip
-    ratios = measures.by_kind(cells).set_index("kind")["density_ratio"].to_dict()
-    assert ratios == {"a": pytest.approx((8 / 20) / (8 / 40)), "b": 0}
-    assert measures.by_layer(cells)["share"].tolist() == [0.75, 0.25]
+CELLS = pd.DataFrame(
+    {"layer": [0, 0, 1], "kind": ["a", "b", "a"], "selected": [6, 0, 2], "total": [10, 20, 10],
+     "share": [0.75, 0.0, 0.25]}
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +169,24 @@ def test_a_file_of_the_gains_has_their_own_headings(records: list[RunRecord]) ->
     assert in_words(table).headings == tuple(table.columns)
 
 
-test_a_gain_is_named_without_the_words_of_the_command = equal({
-    value: (partial(setting_words, "gain", value), words)
-    for value, words in (
+test_gains_in_words_sums_by_kind_and_layer_and_curves = equal({
+    "a size that was searched for counts before one cut from a ranking": (
+        lambda: measures.pair_curve(
+            [brief(size=1000), brief(size=100)],
+            [pd.concat([curve(100, 0.5), curve(1000, 0.8)]), curve(100, 0.7)], "test",
+        )[["size", "value"]].sort_values("size").to_numpy().tolist(),
+        [[100, 0.7], [1000, 0.8]],
+    ),
+    "no runs give an empty curve": (lambda: measures.pair_curve([], [], "test").empty, True),
+    "splits are kept apart": (
+        lambda: measures.pair_curve([brief()], [curve(1000, 0.8)], "validation").empty, True,
+    ),
+    **{f"gain {value}": (partial(setting_words, "gain", value), words) for value, words in (
         ('"fit"', "fitted gain"), ('"kinds"', "gain fitted by module kind"), ("1.0", "gain 1"), ("2.5", "gain 2.5"),
-    )
+    )},
+    "densities by kind": (
+        lambda: measures.by_kind(CELLS).set_index("kind")["density_ratio"].to_dict(),
+        {"a": pytest.approx((8 / 20) / (8 / 40)), "b": 0},
+    ),
+    "shares by layer": (lambda: measures.by_layer(CELLS)["share"].tolist(), [0.75, 0.25]),
 })  # fmt: skip

@@ -1,8 +1,6 @@
 """Tests of one tensor's view: positions counted by hand, fused tensors split, heads in their place; and of sentences
 on a region's parts: the strongest first, verdicts from the intervals alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -129,16 +127,6 @@ def test_the_table_of_tensors_adds_up_and_each_row_is_a_region(run: Run) -> None
         assert cut.size == row["selected"] and set(cut.indices) <= {row["parameter"]}
 
 
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [([2, 0, 2], "; the fullest is row 2 with 2 entries."), ([], ": no selected entries.")],
-)
-def test_the_fullest_row_is_read_out_with_its_count(rows: list[int], words: str) -> None:
-    entries = pd.DataFrame({"row": rows, "col": range(len(rows))}, dtype="int64")
-    shown = tensors.lines(tensors.Part("a.weight", "value", entries, 3, 4), "row", "light")
-    assert shown.alt == f"Fullest rows of the tensor{words}"
-
-
 EFFECTS = pd.DataFrame(
     [
         (0, "value", None, 5, ALONE, 0.02, 0.01, 0.03, 0.0),
@@ -174,7 +162,18 @@ def test_what_holds_is_decided_among_the_parts_of_one_condition() -> None:
     assert [text for text in shown.figure.data[1].text if "<b>" in text] == []
 
 
-test_verdicts_need_an_interval_without_zero = says({
+test_what_is_read_out_of_a_part_and_verdicts_need_an_interval_without_zero = says({
+    **{
+        f"the fullest of the rows {rows}": (
+            lambda rows=rows: tensors.lines(
+                tensors.Part("a.weight", "value", pd.DataFrame({"row": rows, "col": range(len(rows))}, dtype="int64"),
+                             3, 4),
+                "row", "light",
+            ).alt,
+            (f"^Fullest rows of the tensor{words}$",),
+        )
+        for rows, words in (([2, 0, 2], "; the fullest is row 2 with 2 entries."), ([], ": no selected entries."))
+    },
     "grafted alone": (
         lambda: finding(EFFECTS, ALONE, "accuracy", CELLS),
         ("**layer 1, biases**", "+5.0 points", "Better: 1 of 3 cells; worse: 1."),

@@ -1,8 +1,6 @@
 """Tests of the computed sentences: numbers in bold, and no claim that its interval does not support; of the words in a
 study's table; and of alt texts, which give readers who cannot see a figure its values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial
@@ -18,9 +16,10 @@ from skillviz.runs.record import Architecture, Estimate, RunRecord, Scores, Task
 from skillviz.runs.spec import RunSpec
 from skillviz.show import alt, checkpoints, continual, interpolation, methods, sentences, studies, tasks, text, transfer
 from skillviz.show.table_words import worded
-from tests.plots import frames, study_frames, task_frames, wise_frames
+from tests.core.by_hand import by_hand
+from tests.plots import frames, study_frames, wise_frames
 from tests.studies.fake_tables import FAKE_TABLES
-from tests.tables import check, equal, says
+from tests.tables import check, equal, plain, says
 
 
 def record(metric: str = "accuracy") -> RunRecord:
@@ -112,19 +111,19 @@ test_what_is_said_of_a_run = says({
 })  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("metric", "difference", "decided"),
-    [
-        ("ece", BETTER, "better"), ("ece", WORSE, "worse"), ("ece", UNSURE, NO_DIFFERENCE),
-        ("accuracy", WORSE, "better"), ("accuracy", BETTER, "worse"), ("nll", BETTER, "better"),
-        ("ece", None, NOT_MEASURED), ("ece", estimate(-0.1), NOT_MEASURED),
-        ("ece", estimate(-0.02, -0.04, 0.0), NO_DIFFERENCE),
-        ("ece", estimate(-0.3, -0.3, -0.3), NOT_MEASURED),  # an interval without width decides nothing
-        ("ece", estimate(0.0, 0.0, 0.0), NO_DIFFERENCE),  # the same predictions twice
-    ],
-)  # fmt: skip
-def test_verdicts(metric: str, difference: Estimate | None, decided: str) -> None:
-    assert sentences.verdict(metric, difference) == decided
+test_verdicts = by_hand(
+    ("less ECE", "better", sentences.verdict, "ece", BETTER),
+    ("more ECE", "worse", sentences.verdict, "ece", WORSE),
+    ("ECE, an interval with zero", NO_DIFFERENCE, sentences.verdict, "ece", UNSURE),
+    ("more accuracy", "better", sentences.verdict, "accuracy", WORSE),
+    ("less accuracy", "worse", sentences.verdict, "accuracy", BETTER),
+    ("less NLL", "better", sentences.verdict, "nll", BETTER),
+    ("nothing", NOT_MEASURED, sentences.verdict, "ece", None),
+    ("no interval", NOT_MEASURED, sentences.verdict, "ece", estimate(-0.1)),
+    ("an interval that ends at zero", NO_DIFFERENCE, sentences.verdict, "ece", estimate(-0.02, -0.04, 0.0)),
+    ("an interval without width", NOT_MEASURED, sentences.verdict, "ece", estimate(-0.3, -0.3, -0.3)),
+    ("the same predictions twice", NO_DIFFERENCE, sentences.verdict, "ece", estimate(0.0, 0.0, 0.0)),
+)
 
 
 def region(selected: list[int], ratios: list[float], shares: list[float]) -> str:
@@ -153,20 +152,22 @@ test_what_is_said_of_a_region_and_of_a_line = says({
     "a debiased error": (lambda: sparsity("ece", debiased=0.02), ("at the debiased ECE",)),
     "an error as it is": (lambda: sparsity("ece", debiased=np.nan), ("plug-in ECE, without intervals",)),
     "a loss": (lambda: sparsity("nll"), (), ("debiased",)),
+    **{
+        what: (
+            lambda after=after, share=share: sentences.no_gain(
+                Scores(n=9, states={"pretrained": {"accuracy": estimate(0.5)}, "finetuned": {"accuracy": after}},
+                       recovered=share),
+                "accuracy",
+            ),
+            words,
+        )
+        for what, after, share, *words in (
+            ("no gain", estimate(0.5), None, f"^{plain(sentences.NO_GAIN)}$"),
+            ("worse than the base asks for the labels", estimate(0.2), None, "id2label"),
+            ("a gain", estimate(0.9), estimate(0.8), "^$"),
+        )
+    },
 })  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("after", "share", "words"),
-    [(0.5, None, f"^{re.escape(sentences.NO_GAIN)}$"), (0.2, None, "id2label"), (0.9, 0.8, "^$")],
-)
-def test_without_a_gain_it_is_said_and_worse_than_the_base_asks_for_the_labels(
-    after: float, share: float | None, words: str
-) -> None:
-    states = {"pretrained": {"accuracy": estimate(0.5)}, "finetuned": {"accuracy": estimate(after)}}
-    assert re.search(
-        words, sentences.no_gain(Scores(n=9, states=states, recovered=share and estimate(share)), "accuracy")
-    )
 
 
 def recipe(stored: str) -> list[str]:
@@ -276,7 +277,7 @@ READ_OUT: dict[str, Callable[[], str]] = {
     "in and out of distribution": lambda: interpolation.trade_alt(
         wise_frames.points().query("metric == 'ece'").assign(**ERRORS), wise_frames.INSIDE, wise_frames.OUTSIDE, "ece"
     ),
-    "stages": lambda: continual.stages(task_frames.stages().assign(**ERRORS), "ece", {}, "light").alt,
+    "stages": lambda: continual.stages(frames.stages().assign(**ERRORS), "ece", {}, "light").alt,
 }  # fmt: skip
 
 

@@ -1,8 +1,6 @@
 """Tests of the worker's numbers: a live graft's scores beside stored ones of the same examples, attributions as tables,
 and the claims made from both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +29,7 @@ from skillviz.show.surgery import (
     shown_metrics,
     typed_probabilities,
 )
-from tests.tables import check, says
+from tests.tables import check, equal, says
 
 N = 40
 
@@ -102,9 +100,8 @@ def test_random_controls_are_named_and_every_row_says_on_how_many_examples(
 
 def drawn(*rows: tuple[int, int, float]) -> pd.DataFrame:
     """Return the curve of random runs from (seed, size, accuracy)."""
-    common = {"localizer": "random", "metric": "accuracy", "dataset": "sst2", "split": "test"}
     made = [{"seed": s, "size": n, "share": n / 1e4, "value": v, "low": v - 0.1, "high": v + 0.1} for s, n, v in rows]
-    return pd.DataFrame([common | row for row in made])
+    return pd.DataFrame(made).assign(localizer="random", metric="accuracy", dataset="sst2", split="test")
 
 
 TWO, SEEDS = drawn((0, 100, 0.5), (0, 1000, 0.6)), drawn((0, 100, 0.5), (1, 100, 0.6))
@@ -158,33 +155,43 @@ def layers_answer(known: bool = True) -> dict[str, Any]:
     return {**tokens_answer(), "states": {"pretrained": told, "grafted": told}}
 
 
-def test_one_row_a_state_and_token() -> None:
-    rows = exhibits.token_rows(tokens_answer())
-    assert rows["token"].tolist() == 2 * TOKENS and rows["special"].tolist() == 2 * [True, False, False, True]
-    assert rows[rows["state"] == "finetuned"]["value"].tolist() == [0, -0.5, 2.5, 0]
-
-
-def test_parts_are_summed_over_tokens_without_whole_blocks() -> None:
-    rows = exhibits.part_rows(layers_answer()).set_index(["state", "part", "layer"])["value"]
-    assert len(rows) == 8 and set(rows.index.unique("part")) == {"attention output", "MLP out"}
-    assert rows["grafted", "MLP out", 0] == pytest.approx(-1.8)
-    assert exhibits.part_rows(layers_answer(known=False)).empty
-
-
-def test_flow_keeps_layers_and_tokens() -> None:
-    rows = exhibits.flow_rows(layers_answer())
-    one = rows[(rows["state"] == "pretrained") & (rows["layer"] == 1)]
-    assert one[["position", "value"]].to_numpy().tolist() == [[0, 0.4], [1, 0.1], [2, 0.0], [3, 0.0]]
-
-
-def test_completeness_adds_up() -> None:
-    found = exhibits.completeness(tokens_answer()).set_index("state").loc["grafted", ["change", "explained", "share"]]
-    assert found.to_dict() == pytest.approx({"change": -1.02, "explained": -1.0, "share": 0.02 / 1.02})
-
-
-@pytest.mark.parametrize(("gap", "large"), [(0.02, []), (0.04, []), (0.5, ["grafted"]), (-0.5, ["grafted"])])
-def test_a_gap_is_large_beside_the_change_and_in_nats(gap: float, large: list[str]) -> None:
-    assert exhibits.large_gaps(exhibits.completeness(tokens_answer(gap))) == large
+test_attributions_as_tables = equal({
+    "a row a state and token": (lambda: ROWS["token"].tolist(), 2 * TOKENS),
+    "special tokens": (lambda: ROWS["special"].tolist(), 2 * [True, False, False, True]),
+    "the values of a state": (lambda: ROWS.query("state == 'finetuned'")["value"].tolist(), [0, -0.5, 2.5, 0]),
+    "parts without whole blocks": (
+        lambda: exhibits.part_rows(layers_answer()).groupby(["state", "part"]).size().to_dict(),
+        {(state, part): 2 for state in ("pretrained", "grafted") for part in ("attention output", "MLP out")},
+    ),
+    "a part summed over tokens": (
+        lambda: exhibits.part_rows(layers_answer()).set_index(["state", "part", "layer"])["value"][
+            "grafted", "MLP out", 0
+        ],
+        pytest.approx(-1.8),
+    ),
+    "no parts of an unknown family": (lambda: exhibits.part_rows(layers_answer(known=False)).empty, True),
+    "flow by layer and token": (
+        lambda: exhibits.flow_rows(layers_answer()).query("state == 'pretrained' and layer == 1")[
+            ["position", "value"]
+        ].to_numpy().tolist(),
+        [[0, 0.4], [1, 0.1], [2, 0.0], [3, 0.0]],
+    ),
+    "a table of tokens": (lambda: len(exhibits.tokens(tokens_answer(), "light").table), 8),
+    "a table of parts": (lambda: type(exhibits.parts(layers_answer(), "light").table), pd.DataFrame),
+    "a scale of layers": (lambda: LAYERS.figure.data[0].zmax, 0.4),
+    "completeness adds up": (
+        lambda: exhibits.completeness(tokens_answer()).set_index("state").loc[
+            "grafted", ["change", "explained", "share"]
+        ].to_dict(),
+        pytest.approx({"change": -1.02, "explained": -1.0, "share": 0.02 / 1.02}),
+    ),
+    **{
+        f"a gap of {gap}, beside the change and in nats": (
+            lambda gap=gap: exhibits.large_gaps(exhibits.completeness(tokens_answer(gap))), large,
+        )
+        for gap, large in ((0.02, []), (0.04, []), (0.5, ["grafted"]), (-0.5, ["grafted"]))
+    },
+})  # fmt: skip
 
 
 def test_a_gap_of_no_change_is_judged_in_nats_alone() -> None:
@@ -220,8 +227,3 @@ test_what_is_said_of_attributions = says({
         lambda: LAYERS.alt, ("after layer 0 most of it lies at “good”, after layer 1 most of it lies at “[CLS]”",),
     ),
 })  # fmt: skip
-
-
-def test_exhibits_have_tables_and_a_scale() -> None:
-    assert len(exhibits.tokens(tokens_answer(), "light").table) == 8 and LAYERS.figure.data[0].zmax == 0.4
-    assert isinstance(exhibits.parts(layers_answer(), "light").table, pd.DataFrame)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.runs.store import Store
+from tests.runs.conftest import store
 from tests.studies.tiny_study import tiny_world, write_world
 
 
@@ -26,9 +26,3 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of runs and models of all tests in one file."""
     return tmp_path_factory.mktemp("stored")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """Return an empty store whose root does not exist yet."""
-    return Store(tmp_path / "runs")

@@ -40,15 +40,14 @@ def fake_study(
         path.name: {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size}
         for path in sorted(folder.iterdir())
     }
-    told = {
+    write_record(folder, StudyRecord(**{
         "name": name, "title": "", "status": status, "experiment": experiment, "scale": scale,
         "command": f"python -m skillviz reproduce {experiment} --scale {scale}",
         "started": "2026-11-20T10:00:00+00:00",
         "finished": "2026-11-20T10:05:00+00:00" if status == "finished" else None,
         "seconds": 300.0 if status == "finished" else 0.0,
         "versions": {"skillviz": "0.1.0"}, "device": "cpu", "files": files, **record,
-    }  # fmt: skip
-    write_record(folder, StudyRecord(**told))
+    }))  # fmt: skip
     return folder
 
 
@@ -87,10 +86,15 @@ def fake_running(
         name_process(work, 2**22 - 1)
     else:
         works_on(process, work)
-    line = {
-        "time": time.time(), "step": step, "of": of, "key": "x", "kind": "localize",
-        "title": "localize mr with stagewise", "what": "started", "left": 150.0,
-    }  # fmt: skip
-    (work / "events.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    (work / "events.jsonl").write_text(
+        json.dumps(
+            {
+                "time": time.time(), "step": step, "of": of, "key": "x", "kind": "localize",
+                "title": "localize mr with stagewise", "what": "started", "left": 150.0,
+            }
+        )
+        + "\n",
+        encoding="utf-8",
+    )  # fmt: skip
     (work / "log.txt").write_text("3 of 31 finished: fine-tune mr\n", encoding="utf-8")
     return folder

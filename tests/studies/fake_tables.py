@@ -75,8 +75,10 @@ def _score(
 ) -> dict[str, Any]:
     accuracy, ece, touched = LEVELS[method]
     grows = 0.02 * np.log10(share / 0.01) if method == "graft" else 0.0
-    of_graft = {"recovered": 0.92 + 2 * grows, "agreement": 0.94 + grows}
-    mean = {"accuracy": accuracy + grows, "ece": ece, "nll": 1.6 * (1 - accuracy) + ece, **of_graft}[metric]
+    mean = {
+        "accuracy": accuracy + grows, "ece": ece, "nll": 1.6 * (1 - accuracy) + ece, "recovered": 0.92 + 2 * grows,
+        "agreement": 0.94 + grows,
+    }[metric]  # fmt: skip
     mean += random.normal(0, 0.004) - (0.12 if task != id_task and metric == "accuracy" else 0.0)
     sd = 0.012 if metric != "nll" else 0.03
     return {
@@ -99,10 +101,9 @@ def differences(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
         for id_task in tasks
         for task, (a, b), share, metric in product((id_task, *OTHERS.get(id_task, ())), pairs, SIZES, METRICS)
     ]  # fmt: skip
-    columns = ["id_task", "task", "a", "b", "size", "share", "metric", "value"]
-    return _debiased(with_ends(pd.DataFrame(rows, columns=columns))).assign(
-        setting="all", recipe="sgd", localizer="stagewise", over="examples and seeds", n=600, seeds=3
-    )
+    return _debiased(
+        with_ends(pd.DataFrame(rows, columns=["id_task", "task", "a", "b", "size", "share", "metric", "value"]))
+    ).assign(setting="all", recipe="sgd", localizer="stagewise", over="examples and seeds", n=600, seeds=3)
 
 
 # column of the recovered table: (value, half the interval's width)
@@ -123,8 +124,11 @@ def recovered(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
             "metric": "accuracy", "over": "examples and seeds", "seeds": 3, "n": 600,
         }  # fmt: skip
         for word, (level, half) in RECOVERED.items():
-            lost = 0.4 if localizer == "random" and word in ("value", "gain", "accuracy") else 0.0
-            value = level - lost + random.normal(0, 0.003)
+            value = (
+                level
+                - (0.4 if localizer == "random" and word in ("value", "gain", "accuracy") else 0.0)
+                + random.normal(0, 0.003)
+            )
             row |= {word: value, f"{word}_low": value - half, f"{word}_high": value + half}
             row |= {f"{word}_debiased": value - 0.001} if word.startswith("ece") else {}
         rows.append(row)
@@ -138,8 +142,9 @@ def overlap(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
         (row, column, kind, "same" if row == column else "related" if {row, column} in related else "unrelated")
         for row, column, kind in product(tasks, tasks, ("overlap", "iou"))
     ]
-    values = [levels[of] if of == "same" else levels[of] + random.normal(0, 0.01) for *_, of in rows]
-    frame = pd.DataFrame(rows, columns=["row_task", "column_task", "kind", "relation"]).assign(value=values)
+    frame = pd.DataFrame(rows, columns=["row_task", "column_task", "kind", "relation"]).assign(
+        value=[levels[of] if of == "same" else levels[of] + random.normal(0, 0.01) for *_, of in rows]
+    )
     return with_ends(frame, 0.03).assign(
         size=np.nan, share=np.nan, **CHANCE, seeds=3,
         low=lambda rows: rows["low"].clip(lower=0.0), high=lambda rows: rows["high"].clip(upper=1.0),
@@ -148,28 +153,36 @@ def overlap(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
 
 def isolation(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the overlap of related regions against unrelated ones."""
-    levels = {"same": 1.0, "related": 0.22, "unrelated": 0.07, "related - unrelated": 0.15}
-    rows = [
-        {
-            "kind": kind, "relation": relation, "value": value, "low": value - 0.02, "high": value + 0.02,
-            **({"chance": 0.0, "chance_low": np.nan, "chance_high": np.nan} if "-" in relation else CHANCE),
-            "pairs": 4, "seeds": 3,
-        }
-        for kind, (relation, value) in product(("overlap", "iou"), levels.items())
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        [
+            {
+                "kind": kind, "relation": relation, "value": value, "low": value - 0.02, "high": value + 0.02,
+                **({"chance": 0.0, "chance_low": np.nan, "chance_high": np.nan} if "-" in relation else CHANCE),
+                "pairs": 4, "seeds": 3,
+            }
+            for kind, (relation, value) in product(
+                ("overlap", "iou"),
+                {"same": 1.0, "related": 0.22, "unrelated": 0.07, "related - unrelated": 0.15}.items(),
+            )
+        ]
+    )  # fmt: skip
 
 
 def gain(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the gain on every task from the regions of one task, of two and of all."""
-    groups = [(task,) for task in tasks] + [tuple(tasks[:2]), tuple(tasks[2:4]), tuple(tasks)]
     rows = [
-        (" + ".join(group), group, task, purified,
-         (0.8 if task in group else 0.25) + (0.06 if purified else 0.0) + random.normal(0, 0.02))
-        for group, task, purified in product(groups, tasks, (False, True)) if not purified or len(group) != 1
+        (
+            " + ".join(group), group, task, purified,
+            (0.8 if task in group else 0.25) + (0.06 if purified else 0.0) + random.normal(0, 0.02),
+        )
+        for group, task, purified in product(
+            ([(task,) for task in tasks] + [tuple(tasks[:2]), tuple(tasks[2:4]), tuple(tasks)]), tasks, (False, True)
+        )
+        if not purified or len(group) != 1
     ]  # fmt: skip
-    columns = ["region", "region_tasks", "task", "purified", "value"]
-    return with_ends(pd.DataFrame(rows, columns=columns), 0.06).assign(n=600, seeds=3)
+    return with_ends(pd.DataFrame(rows, columns=["region", "region_tasks", "task", "purified", "value"]), 0.06).assign(
+        n=600, seeds=3
+    )
 
 
 def stages(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
@@ -227,27 +240,32 @@ def paths(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
         if id_task in OTHERS
         for path, alpha, task in product(("wise-ft", "wise-graft"), np.linspace(0, 1, 11), (id_task, *OTHERS[id_task]))
     ]
-    frame = pd.DataFrame(rows, columns=["path", "alpha", "id_task", "task", "value"])
-    return with_ends(frame, 0.03).assign(metric="accuracy", debiased=np.nan)
+    return with_ends(pd.DataFrame(rows, columns=["path", "alpha", "id_task", "task", "value"]), 0.03).assign(
+        metric="accuracy", debiased=np.nan
+    )
 
 
 def stability(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the overlap of regions from other seeds and samples."""
-    levels = {"mask seeds": 0.4, "data seeds": 0.25, "bootstrap": 0.3}
     rows = [
         (task, source, share * D, share, level + random.normal(0, 0.01))
-        for task, (source, level), share in product(tasks, levels.items(), SIZES)
+        for task, (source, level), share in product(
+            tasks, {"mask seeds": 0.4, "data seeds": 0.25, "bootstrap": 0.3}.items(), SIZES
+        )
     ]
-    frame = with_ends(pd.DataFrame(rows, columns=["task", "source", "size", "share", "value"]), 0.03)
-    return frame.rename(columns={"value": "iou"}).assign(
-        base=BASE, recipe="sgd", localizer="linearized", **CHANCE, pairs=3
+    return (
+        with_ends(pd.DataFrame(rows, columns=["task", "source", "size", "share", "value"]), 0.03)
+        .rename(columns={"value": "iou"})
+        .assign(base=BASE, recipe="sgd", localizer="linearized", **CHANCE, pairs=3)
     )
 
 
 def sensitivity(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return size and accuracy by the learned mask's constants."""
-    settings = product((1e6, 1e7, 1e8), (50, 100), (5.0, 10.0), range(3), METRICS)
-    frame = pd.DataFrame(settings, columns=["lr", "steps", "bias", "seed", "metric"])
+    frame = pd.DataFrame(
+        product((1e6, 1e7, 1e8), (50, 100), (5.0, 10.0), range(3), METRICS),
+        columns=["lr", "steps", "bias", "seed", "metric"],
+    )
     share = (1e-4 * frame["lr"] / 1e6 * frame["steps"] / 50 * 10 / frame["bias"]).clip(upper=0.5)
     level = (0.6 + 0.25 * share**0.3).where(
         frame["metric"] == "accuracy", frame["metric"].map({"ece": 0.05, "nll": 0.5})
@@ -265,11 +283,21 @@ def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
         for name, value in (("", tuned), ("stagewise", graft), ("movement", movement)):
             what = "grafted" if name else "finetuned"
             rows += [(step, what, name, "accuracy", value), (step, what, name, "ece", 0.03 + 0.01 * place)]
-            of_region = [("needed", "accuracy", 0.01 * (1 + place)), ("shared", "overlap", 0.2 * (1 + place)),
-                         ("held", "overlap", 0.6 - 0.05 * place)]  # fmt: skip
-            rows += [(step, what, name, metric, value) for what, metric, value in of_region if name]
-        paired = {"lead": graft - movement, "gap": graft - tuned} | ({"gap_change": -0.01 * place} if place else {})
-        rows += [(step, what, "stagewise", "accuracy", value) for what, value in paired.items()]
+            rows += [
+                (step, what, name, metric, value)
+                for what, metric, value in [
+                    ("needed", "accuracy", 0.01 * (1 + place)),
+                    ("shared", "overlap", 0.2 * (1 + place)),
+                    ("held", "overlap", 0.6 - 0.05 * place),
+                ]
+                if name
+            ]
+        rows += [
+            (step, what, "stagewise", "accuracy", value)
+            for what, value in (
+                {"lead": graft - movement, "gap": graft - tuned} | ({"gap_change": -0.01 * place} if place else {})
+            ).items()
+        ]
         rows.append((step, "alike", "stagewise", "overlap", 0.8 - 0.1 * place))
     frame = pd.DataFrame(rows, columns=["step", "what", "localizer", "metric", "value"]).assign(id_task=tasks[0], n=600)
     is_region, is_needed = frame["localizer"] != "", frame["what"] == "needed"

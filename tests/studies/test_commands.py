@@ -24,13 +24,9 @@ from skillviz.runs.packed import bytes_of, pack_of
 from skillviz.runs.process import silent
 from skillviz.runs.score import read_score, score_path
 from skillviz.runs.session import Session
-from skillviz.runs.store import Store
 from skillviz.studies import status as studies_status
 from skillviz.studies.engine import rerunnable, run_study
 from skillviz.studies.pack import pack
-from skillviz.studies.plan import study_plan
-from skillviz.studies.results import Results
-from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
 from skillviz.studies.step import TABLE
 from skillviz.studies.store import TABLES_VERSION, list_studies, open_study
@@ -38,7 +34,7 @@ from skillviz.studies.time_left import StudyPace, measured
 from skillviz.tasks.project import project_root
 from tests.cli.calls import call
 from tests.refused import refuses
-from tests.studies.tiny_study import few, models_in, study_of, tasks
+from tests.studies.tiny_study import Results, Store, StudySpec, few, models_in, study_of, study_plan, tasks
 
 Done = tuple[StudySpec, Store]
 
@@ -79,8 +75,14 @@ def test_a_dry_run_tells_steps_and_minutes_and_writes_nothing(tiny: Path, tmp_pa
     path = written(tmp_path, few(tiny))
     before = sorted(tmp_path.rglob("*"))
     said = call("study", "run", path, "--dry-run", "--json")
-    words = ("fine-tune one (sgd, seed 0)", "6 of 6 steps to do (", "not measured yet")
-    assert (said.code, [text for text in words if text not in said.out]) == (0, []), said.err
+    assert (
+        said.code,
+        [
+            text
+            for text in ("fine-tune one (sgd, seed 0)", "6 of 6 steps to do (", "not measured yet")
+            if text not in said.out
+        ],
+    ) == (0, []), said.err
     assert {step["state"] for step in said.json["steps"]} == {"missing"} and sorted(tmp_path.rglob("*")) == before
 
 
@@ -88,8 +90,11 @@ def test_a_dry_run_tells_steps_and_minutes_and_writes_nothing(tiny: Path, tmp_pa
 def test_status_and_run_of_a_finished_study(file: Path, done: Done) -> None:
     said, again = (call("study", word, file, "--json") for word in ("status", "run"))
     assert (said.code, said.json["states"], said.json["left"]) == (0, {"finished": 6}, "nothing is left")
-    assert (again.code, again.json["steps"]) == (0, {"finished": 0, "skipped": 6, "failed": 0, "not_reached": 0})
-    assert sorted(again.json["skipped"]) == sorted(run.id for run in done[1].list())
+    assert (again.code, again.json["steps"], sorted(again.json["skipped"])) == (
+        0,
+        {"finished": 0, "skipped": 6, "failed": 0, "not_reached": 0},
+        sorted(run.id for run in done[1].list()),
+    )
 
 
 @pytest.mark.slow
@@ -101,8 +106,11 @@ def test_what_is_recorded_holds_anywhere(file: Path, done: Done, monkeypatch: py
     (folder,) = list_studies(done[1])
     assert folder.record.command == "python -m skillviz study run tiny"
     again = call(*folder.record.command.split()[3:], "--runs-dir", done[1].root)
-    assert again.code == 0 and "0 made" in again.out
-    assert folder.record.device == done[1].list()[0].record.device is not None
+    assert (
+        again.code == 0
+        and "0 made" in again.out
+        and folder.record.device == done[1].list()[0].record.device is not None
+    )
 
 
 @pytest.mark.slow
@@ -117,8 +125,9 @@ def test_tables_without_an_experiment_are_as_declared(done: Done) -> None:
 def test_tables_of_another_version_are_made_anew(done: Done, copy: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not run_study(done[0], copy).finished
     monkeypatch.setattr(studies_status, "TABLES_VERSION", TABLES_VERSION + 1)
-    assert [step.kind for step in run_study(done[0], copy).finished] == ["table"]
-    assert not run_study(done[0], copy).finished
+    assert [step.kind for step in run_study(done[0], copy).finished] == ["table"] and not run_study(
+        done[0], copy
+    ).finished
 
 
 @pytest.mark.nightly
@@ -137,16 +146,20 @@ def test_scores_stored_by_several_at_once_are_whole(done: Done, copy: Store, mon
     monkeypatch.setattr(scored, "write_file", seen)
     with ThreadPoolExecutor(3) as pool:
         made = list(pool.map(lambda _: scored.make_score(spec, copy, Session(), device="cpu"), range(3)))
-    assert under_way == [0, 0, 0] and [score.metrics for score in made] == [kept.metrics] * 3
-    assert sorted(path.name for path in target.parent.iterdir()) == [".locks", target.name, f"{target.stem}.parquet"]
+    assert (under_way, [score.metrics for score in made], sorted(path.name for path in target.parent.iterdir())) == (
+        [0, 0, 0],
+        [kept.metrics] * 3,
+        [".locks", target.name, f"{target.stem}.parquet"],
+    )
 
 
 def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:
-    plain = call("study", "table", file, "--json")
     stored = call("study", "table", file, "--name", "scores", "--out", tmp_path / "scores.csv", "--json")
-    assert stored.code == 0 and (tmp_path / "scores.csv").read_text().startswith("base,recipe,variant,setting")
-    assert stored.json["rows"] == plain.json["rows"]
-    assert {"ft", "graft_retrain", "graft_movement"} <= {row["method"] for row in stored.json["rows"]}
+    assert (
+        (stored.code, stored.json["rows"]) == (0, call("study", "table", file, "--json").json["rows"])
+        and (tmp_path / "scores.csv").read_text().startswith("base,recipe,variant,setting")
+        and {"ft", "graft_retrain", "graft_movement"} <= {row["method"] for row in stored.json["rows"]}
+    )
     missing = call("study", "table", file, "--name", "overlap")
     assert (missing.code, missing.err.count("\n")) == (2, 1) and "it has: " in missing.err
 
@@ -173,9 +186,10 @@ def test_a_table_says_that_its_file_is_not_finished_or_has_changed(
 
 def test_a_wrong_study_ends_with_one_sentence(tiny: Path, tmp_path: Path, user_runs: Path) -> None:
     path = written(tmp_path, study_of(tiny, {"task": tasks(tiny)[0], "recipe": "sdg"}))
-    for said in (call("study", command, path) for command in ("run", "status", "table")):
-        assert (said.code, said.err.count("\n")) == (2, 1) and "entry 1" in said.err and "'sdg'" in said.err
-    assert not user_runs.exists()
+    assert [
+        (said.code, said.err.count("\n"), "entry 1" in said.err, "'sdg'" in said.err)
+        for said in [call("study", command, path) for command in ("run", "status", "table")]
+    ] == [(2, 1, True, True)] * 3 and not user_runs.exists()
 
 
 def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Path) -> None:
@@ -184,12 +198,21 @@ def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Pa
     study, packed = done[0], Store(tmp_path / "packed")
     assert len(packed.list()) == 2 and not packed.unreadable()
     for run in packed.list():
-        assert (packed.verify(run.id), len(run.ranking()), run.region()) == ([], 0, done[1].open(run.id).region())
-        assert "ranking.safetensors" not in run.files
+        assert (packed.verify(run.id), len(run.ranking()), run.region()) == (
+            [],
+            0,
+            done[1].open(run.id).region(),
+        ) and "ranking.safetensors" not in run.files
     (folder,), (own,) = list_studies(packed), list_studies(done[1])
-    assert folder.table("scores").equals(own.table("scores")) and not (folder.path / "work").exists()
-    assert set(status(study, packed).query("kind != 'finetune'")["state"]) == {"finished"}
-    assert len(Results(study_plan(study), packed).scores()) == 1
+    assert (
+        folder.table("scores").equals(own.table("scores"))
+        and not (folder.path / "work").exists()
+        and (
+            set(status(study, packed).query("kind != 'finetune'")["state"]),
+            len(Results(study_plan(study), packed).scores()),
+        )
+        == ({"finished"}, 1)
+    )
     again = pack(study, done[1], packed)
     assert (again.runs, again.scores, again.there) == (0, 0, 3)
 
@@ -201,11 +224,15 @@ def test_a_study_keeps_its_runs_in_one_file(file: Path, done: Done, copy: Store)
     assert [path.name for path in copy.folders()] == [one] and not list(findings(copy))
     kept = copy.open(other)
     names = ("run.json", *kept.files)
-    assert pack_of(kept.path) == copy.root / "studies" / "tiny" / "runs.parquet"
-    assert {n: bytes_of(kept.path, n) for n in names} == {n: (done[1].root / other / n).read_bytes() for n in names}
-    assert set(status(done[0], copy)["state"]) == {"finished"} and not run_study(done[0], copy).finished
-    packed = [(pack(done[0], copy, copy).runs, len(list(copy.folders())), len(copy.list())) for _ in range(2)]
-    assert packed == [(1, 0, 2), (0, 0, 2)]
+    assert (pack_of(kept.path), {n: bytes_of(kept.path, n) for n in names}, set(status(done[0], copy)["state"])) == (
+        copy.root / "studies" / "tiny" / "runs.parquet",
+        {n: (done[1].root / other / n).read_bytes() for n in names},
+        {"finished"},
+    ) and not run_study(done[0], copy).finished
+    assert [(pack(done[0], copy, copy).runs, len(list(copy.folders())), len(copy.list())) for _ in range(2)] == [
+        (1, 0, 2),
+        (0, 0, 2),
+    ]
 
 
 def test_a_changed_file_is_not_packed(done: Done, copy: Store) -> None:
@@ -244,8 +271,9 @@ def test_the_time_left_is_measured_on_the_finished_steps(done: Done, file: Path,
     pace, steps = measured(now), now.plan.steps
     took = [now.seconds(step) or 0.0 for step in steps if step.kind != TABLE]
     assert len(pace.measured) == len(took) >= 3 and f"measured on {len(took)} finished steps" in pace.words(steps)
-    left = [pace.left(steps), pace.left(steps, workers=2)]
-    assert left == pytest.approx([sum(took), max(sum(took) / 2, *took)]), "a finished step takes its mean time again"
+    assert [pace.left(steps), pace.left(steps, workers=2)] == pytest.approx([sum(took), max(sum(took) / 2, *took)]), (
+        "a finished step takes its mean time again"
+    )
 
 
 def test_a_kind_without_a_finished_step_is_not_measured(tiny: Path) -> None:
@@ -260,8 +288,12 @@ def test_a_kind_without_a_finished_step_is_not_measured(tiny: Path) -> None:
 def test_the_budget_stops_between_steps(tiny: Path, store: Store) -> None:
     study = few(tiny)
     first = run_study(study, store, budget=1e-9)
-    assert (len(first.finished), len(first.failed), len(first.not_reached)) == (1, 0, 5)
-    assert status(study, store)["state"].tolist().count("missing") == 5
+    assert (
+        len(first.finished),
+        len(first.failed),
+        len(first.not_reached),
+        status(study, store)["state"].tolist().count("missing"),
+    ) == (1, 0, 5, 5)
     assert open_study(first.path).record.status == "cancelled"  # type: ignore[union-attr]
     second = run_study(study, store, budget=1e9)
     assert (second.is_whole, len(second.skipped), len(second.finished)) == (True, 1, 5)
@@ -273,19 +305,20 @@ def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: St
     path = written(tmp_path, few(tiny))
     before, job = jobs.list(store, finished=True, kind="study"), jobs.start_study(path, store)
     assert (before, job.name, job.status) == ([], "tiny", "running")
-    with pytest.raises(StoreError, match="is running"):
-        jobs.start_study(path, store)
+    refuses(StoreError, "is running", jobs.start_study, path, store)
     seen, ends = {job.status}, time.monotonic() + 120
     while (job := jobs.status(store, "tiny")).status == "running" and time.monotonic() < ends:
         seen.add(jobs.progress(store, "tiny").title)
         time.sleep(0.05)
     assert job.status == "finished", jobs.log_tail(store, "tiny")
-    assert "fine-tune one (sgd, seed 0)" in seen and job.finished_steps == 6 and not job.failed_steps
-    assert [found.path.name for found in jobs.list(store, finished=True, kind="study")] == ["tiny"]
-    with pytest.raises(StoreError, match="finished: only a queued or running"):
-        jobs.cancel(store, "tiny")
-    with pytest.raises(RunNotFound, match="no run 'none'"):
-        jobs.status(store, "none")
+    assert (
+        "fine-tune one (sgd, seed 0)" in seen
+        and (job.finished_steps, [found.path.name for found in jobs.list(store, finished=True, kind="study")])
+        == (6, ["tiny"])
+        and not job.failed_steps
+    )
+    refuses(StoreError, "finished: only a queued or running", jobs.cancel, store, "tiny")
+    refuses(RunNotFound, "no run 'none'", jobs.status, store, "none")
 
 
 @pytest.mark.parametrize(
@@ -311,8 +344,7 @@ def test_a_cancelled_study_says_so_and_can_go_on(tiny: Path, tmp_path: Path, sto
     while jobs.progress(store, "tiny").step is None and time.monotonic() < ends:
         time.sleep(0.05)
     job = jobs.cancel(store, "tiny")
-    assert job.status == "cancelled" and job.finished_steps == 0
-    assert set(status(long, store)["state"]) == {"missing"}
+    assert (job.status, job.finished_steps, set(status(long, store)["state"])) == ("cancelled", 0, {"missing"})
     assert "fine-tune one" in jobs.log_tail(store, "tiny")
 
 

@@ -13,17 +13,21 @@ from skillviz.analysis.run_tables import composition, sensitivity, stability_of_
 from skillviz.core.metrics import HEADLINE
 from skillviz.core.overlap import matched_iou
 from skillviz.core.stability import stability
-from skillviz.runs.store import Store
-from skillviz.studies.engine import run_study
 from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.make_tables import make_tables
-from skillviz.studies.plan import study_plan
-from skillviz.studies.results import Results
-from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import list_studies
 from skillviz.studies.study_observations import finetuned_labels, of_results
 from tests.fake_run import fake_run
-from tests.studies.tiny_study import models_in, study_of, tasks
+from tests.studies.tiny_study import (
+    Results,
+    Store,
+    StudySpec,
+    list_studies,
+    models_in,
+    run_study,
+    study_of,
+    study_plan,
+    tasks,
+)
 
 TINY: dict[str, Any] = {"n": {"validation": 20, "test": 60}, "layers": 2, "width": 8, "steps": 2}
 SIZES = ["1%", "10%"]
@@ -39,19 +43,28 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     common = {
         "base": "demo/tiny-base", "finetuned": "demo/tiny-sst2", "task": "sst2", "sizes": SIZES, "others": ["mr"],
     }  # fmt: skip
-    entries = tuple({**common, "localizer": name, "seed": list(seeds)} for name, seeds in SEARCHES.items())
-    return Results(study_plan(StudySpec(name="made-up", runs=entries)), store)
+    return Results(
+        study_plan(
+            StudySpec(
+                name="made-up",
+                runs=tuple({**common, "localizer": name, "seed": list(seeds)} for name, seeds in SEARCHES.items()),
+            )
+        ),
+        store,
+    )
 
 
 @pytest.mark.nightly
 def test_every_state_size_and_task_is_observed_once(results: Results) -> None:
     found = of_results(results)
     tested = [one for one in found if one.split == "test" and one.task == "sst2"]
-    ends = sorted(one.method for one in tested if one.method in ("pretrained", "ft", "ft_scaled") and one.answers)
-    grafts = {(one.requested_size, one.seed): one.answers is not None for one in tested if one.method == "graft"}
-    assert ends == ["ft", "ft_scaled", "pretrained"]
-    assert grafts == {(size, seed): size == SIZES[0] for size in SIZES for seed in (0, 1, 2)}
-    assert {one.method for one in found if one.task == "mr"} >= {"pretrained", "ft", "graft", "graft_movement"}
+    assert (
+        sorted(one.method for one in tested if one.method in ("pretrained", "ft", "ft_scaled") and one.answers),
+        {(one.requested_size, one.seed): one.answers is not None for one in tested if one.method == "graft"},
+    ) == (
+        ["ft", "ft_scaled", "pretrained"],
+        {(size, seed): size == SIZES[0] for size in SIZES for seed in (0, 1, 2)},
+    ) and {one.method for one in found if one.task == "mr"} >= {"pretrained", "ft", "graft", "graft_movement"}
 
 
 @pytest.mark.slow
@@ -82,11 +95,17 @@ def test_the_tables_of_a_study_without_an_experiment(results: Results) -> None:
     assert {"scores", "differences", "recovered", "composition", "stability", "note"} == set(found)
     own = found["scores"].query("split == 'test' and metric == 'accuracy' and task == 'sst2' and method == 'graft'")
     assert own["seeds"].tolist() == [3, 3] and own["low"].notna().all()
-    runs = results.runs(localizer="stagewise")
-    values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
-    assert own["mean"].iloc[0] == pytest.approx(np.mean([v for v in values if v is not None]))
-    rows = found["differences"].query("b == 'graft_movement' and metric == 'accuracy' and task == 'sst2'")
-    assert rows.sort_values("size")["over"].tolist() == ["examples and seeds", "examples and seeds, unpaired"]
+    assert own["mean"].iloc[0] == pytest.approx(
+        np.mean(
+            [
+                run.record.metrics["test"].states["grafted"]["accuracy"].value
+                for run in results.runs(localizer="stagewise")
+            ]
+        )
+    )
+    assert found["differences"].query("b == 'graft_movement' and metric == 'accuracy' and task == 'sst2'").sort_values(
+        "size"
+    )["over"].tolist() == ["examples and seeds", "examples and seeds, unpaired"]
 
 
 def test_a_make_up_adds_up(results: Results) -> None:
@@ -103,8 +122,11 @@ def test_regions_of_localizers_are_compared_at_equal_size_and_with_themselves(re
     run = results.runs(localizer="stagewise")[0]
     size, d = run.record.size or 0, run.record.d or 0
     main = frame[(frame["row_task"] == "sst2") & (frame["size"] == size)].set_index("column_localizer")
-    assert set(frame["row_localizer"]) == {"stagewise"} and set(main["share"]) == {size / d}
-    assert main["seeds"].to_dict() == {"stagewise": 3, "movement": 3, "random": 3}
+    assert (set(frame["row_localizer"]), set(main["share"]), main["seeds"].to_dict()) == (
+        {"stagewise"},
+        {size / d},
+        {"stagewise": 3, "movement": 3, "random": 3},
+    )
     ours, others = ([one.region() for one in results.runs(localizer=name)] for name in ("stagewise", "random"))
     expected = np.mean([matched_iou(a, b) for a in ours for b in others])
     assert main.loc["random", "chance"] == pytest.approx(expected) and expected > size / (2 * d - size)
@@ -118,18 +140,20 @@ def test_sensitivity_tells_the_constants_that_were_used(tmp_path: Path) -> None:
     runs = [fake_run(Store(tmp_path), localizer=name, sizes=SIZES, **TINY) for name in ("learned", "stagewise")]
     frame = sensitivity(runs).query("metric == 'accuracy'").set_index("localizer")
     learned, stagewise = (frame.loc[name, ["steps", "batch_size", "lr"]] for name in ("learned", "stagewise"))
-    assert (learned["steps"], learned["batch_size"], stagewise["steps"]) == (100, 1024, 50) and np.isnan(
-        stagewise["lr"]
-    )
-    assert set(sensitivity(runs)["metric"]) == {*HEADLINE, "recovered"}
+    assert (learned["steps"], learned["batch_size"], stagewise["steps"], set(sensitivity(runs)["metric"])) == (
+        100, 1024, 50, {*HEADLINE, "recovered"},
+    ) and np.isnan(stagewise["lr"])  # fmt: skip
 
 
 def test_a_search_among_biases_is_one_of_biases(tmp_path: Path) -> None:
     run = fake_run(Store(tmp_path), localizer="learned-ranked", sizes=SIZES, **TINY)
     before, spec = method_of(run), run.spec.model_copy(update={"options": {"within": "biases"}})
     run.record = run.record.model_copy(update={"spec": spec})
-    assert (before, method_of(run)) == ("graft", "graft_biases")
-    assert {one.method for one in of_run(run)} == {"pretrained", "ft", "ft_scaled", "graft_biases", "complement"}
+    assert (before, method_of(run), {one.method for one in of_run(run)}) == (
+        "graft",
+        "graft_biases",
+        {"pretrained", "ft", "ft_scaled", "graft_biases", "complement"},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -147,8 +171,11 @@ def seeded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
 def test_the_table_is_one_of_the_study_s(seeded: Results) -> None:
     (folder,) = list_studies(seeded.store)
     table = folder.table("stability")
-    assert len(table) == 4 and set(table["recipe"]) == {"sgd", "adamw"}
-    assert set(table["source"]) == {"mask seeds", "data seeds"} and (table["chance"] > 0).all()
+    assert (len(table), set(table["recipe"]), set(table["source"])) == (
+        4,
+        {"sgd", "adamw"},
+        {"mask seeds", "data seeds"},
+    ) and (table["chance"] > 0).all()
 
 
 @pytest.mark.nightly
@@ -173,5 +200,7 @@ def test_one_thing_differs_at_a_time(seeded: Results, recipe: str) -> None:
     own = table[table["recipe"] == recipe].set_index("source")
     found = {source: row[["iou", "low", "high", "pairs"]].tolist() for source, row in own.iterrows()}
     unknown = pytest.approx(float("nan"), nan_ok=True)
-    assert found == {"mask seeds": [masks.iou, unknown, unknown, 1], "data seeds": [data.iou, data.low, data.high, 3]}
-    assert tuple(own.loc["data seeds", ["chance", "chance_low", "chance_high"]]) == tuple(data.chance)
+    assert (found, tuple(own.loc["data seeds", ["chance", "chance_low", "chance_high"]])) == (
+        {"mask seeds": [masks.iou, unknown, unknown, 1], "data seeds": [data.iou, data.low, data.high, 3]},
+        tuple(data.chance),
+    )

@@ -17,8 +17,20 @@ TASK = "examples/tasks/mr.yaml"
 
 def about(**changed: Any) -> Subject:
     """Return the subject of a study with one entry; fields of None are omitted."""
-    entry = {"base": BASE, "readout": "head", "task": TASK, "finetuned": "models/film-reviews", **changed}
-    return subject(StudySpec(name="x", runs=({name: value for name, value in entry.items() if value is not None},)))
+    return subject(
+        StudySpec(
+            name="x",
+            runs=(
+                {
+                    name: value
+                    for name, value in {
+                        "base": BASE, "readout": "head", "task": TASK, "finetuned": "models/film-reviews", **changed,
+                    }.items()
+                    if value is not None
+                },
+            ),
+        )
+    )  # fmt: skip
 
 
 def own_task(folder: Path, name: str = "mr") -> str:
@@ -30,22 +42,10 @@ def own_task(folder: Path, name: str = "mr") -> str:
 
 def test_a_study_names_bases_readouts_files_and_models() -> None:
     found = about(also=["examples/tasks/uci_yelp.yaml"], region={"task": "examples/tasks/snli.yaml"}, finetuned=BASE)
-    base = str(project_root() / BASE)
-    assert (found.bases, found.readouts, found.models) == ({base}, {"head"}, {"mr": {base}})
-    assert set(found.tasks) == {"mr", "uci_yelp", "snli"}
-
-
-def test_it_is_the_same_however_its_paths_are_written() -> None:
-    assert about().goes_with(about(base=str(project_root() / BASE), task=str(project_root() / TASK)))
-    assert place("some/model-on-the-hub") == "some/model-on-the-hub"
-
-
-@pytest.mark.parametrize(
-    "changed", [{"base": "roberta-base"}, {"readout": "prompt"}, {"finetuned": None, "recipe": "sgd"},
-                {"finetuned": "elsewhere/film-reviews"}, {"base": [BASE, "roberta-base"]}],
-)  # fmt: skip
-def test_another_base_readout_or_model_does_not_go_with_it(changed: dict[str, Any]) -> None:
-    assert not about().goes_with(about(**changed)) and not about(**changed).goes_with(about())
+    base, hub = str(project_root() / BASE), "some/model-on-the-hub"
+    assert (found.bases, found.readouts, found.models, set(found.tasks), place(hub)) == (
+        {base}, {"head"}, {"mr": {base}}, {"mr", "uci_yelp", "snli"}, hub,
+    )  # fmt: skip
 
 
 def test_a_task_of_one_name_from_another_file_does_not_go_with_it(tmp_path: Path) -> None:
@@ -60,6 +60,17 @@ MADE: dict[str, Any] = {"finetuned": None, "recipe": "sgd", "finetune": {"steps"
 @pytest.mark.parametrize(
     ("one", "other", "goes"),
     [
+        ({}, {"base": str(project_root() / BASE), "task": str(project_root() / TASK)}, True),
+        *(
+            ({}, other, False)
+            for other in (
+                {"base": "roberta-base"},
+                {"readout": "prompt"},
+                {"finetuned": None, "recipe": "sgd"},
+                {"finetuned": "elsewhere/film-reviews"},
+                {"base": [BASE, "roberta-base"]},
+            )
+        ),
         ({**MADE, "finetune": {"steps": 60, "seed": 0}}, {**MADE, "finetune": {"steps": 60, "seed": [0, 1]}}, True),
         ({**MADE, "finetune": {"steps": 60, "seed": 0}}, {**MADE, "finetune": {"steps": 600, "seed": 0}}, False),
         (MADE, {**MADE, "recipe": "bitfit", "finetune": {"steps": 600}}, True),
@@ -80,10 +91,11 @@ MADE: dict[str, Any] = {"finetuned": None, "recipe": "sgd", "finetune": {"steps"
         ),
     ],
 )
-def test_models_go_together_if_they_are_trained_alike_but_for_their_seeds(
+def test_studies_go_together_if_base_readout_and_models_are_the_same_but_for_their_seeds(
     one: dict[str, Any], other: dict[str, Any], goes: bool
 ) -> None:
-    assert about(**one).goes_with(about(**other)) is goes
+    """A base, a task and a model are the same however their paths are written."""
+    assert (about(**one).goes_with(about(**other)), about(**other).goes_with(about(**one))) == (goes, goes)
 
 
 def test_one_of_several_bases_goes_with_studies_of_it_alone() -> None:
@@ -96,5 +108,7 @@ def test_scores_of_another_base_are_left_out() -> None:
     both = pd.concat([scores, scores.assign(base="my/base")], ignore_index=True)
     assert bases_of(both) == [BASE, "my/base"] and bases_of(pd.DataFrame()) == []
     pd.testing.assert_frame_equal(rows_of_base(both, BASE), scores)
-    assert len(rows_of_base(both, str(project_root() / BASE))) == len(scores)
-    assert set(rows_of_base(both, "my/base")["base"]) == {"my/base"}
+    assert (len(rows_of_base(both, str(project_root() / BASE))), set(rows_of_base(both, "my/base")["base"])) == (
+        len(scores),
+        {"my/base"},
+    )

@@ -17,16 +17,14 @@ from skillviz.runs.produce import produce
 from skillviz.runs.record import TaskNote
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
 from skillviz.studies import task_sequence, task_unions
 from skillviz.studies.paper.experiments import EXPERIMENTS, figure7, figure8, table4
 from skillviz.studies.paper.scales import SCALES, size_text
-from skillviz.studies.plan import study_plan
-from skillviz.studies.spec import StudySpec
 from skillviz.studies.task_unions import TaskScores, TaskUnion, mean_relative_gain, unions
 from skillviz.tasks.leaks import Unseen
 from tests.fake_run import fake_run
 from tests.refused import refused, refuses
+from tests.studies.tiny_study import Store, StudySpec, study_plan
 from tests.tiny import tiny_pair, tiny_task
 
 ONE, TWO = "sst2_sentences", "cr"
@@ -41,9 +39,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
     for name in (ONE, TWO):
         path = tiny_task(folder / name)
         path.write_text(path.read_text().replace("name: tiny", f"name: {name}"))
-    leaked = (folder / TWO / "test.jsonl").read_text().splitlines()[0]
     train = folder / ONE / "train.jsonl"
-    train.write_text(f"{train.read_text()}{leaked}\n")
+    train.write_text(f"{train.read_text()}{(folder / TWO / 'test.jsonl').read_text().splitlines()[0]}\n")
     store, session = Store(folder / "runs"), Session()
     runs = [
         produce(
@@ -70,19 +67,31 @@ def tables(results: Any) -> dict[str, pd.DataFrame]:
 @pytest.mark.slow
 def test_every_table_of_the_study_is_whole(tables: dict[str, pd.DataFrame]) -> None:
     assert set(tables) == {"overlap", "isolation", "gain", "scores", "stability", "note"}
-    gain = {*tables["gain"][["region_tasks", "purified", "task", "seeds"]].itertuples(index=False, name=None)}
-    regions = {((ONE,), False), ((TWO,), False), ((ONE, TWO), False), ((ONE, TWO), True)}
-    assert gain == {(*region, task, 3) for region, task in product(regions, (ONE, TWO))}
-    assert {"mask seeds", "bootstrap"} == set(tables["stability"]["source"])
-    assert {"pretrained", "multi_task", "graft"} == set(tables["scores"]["method"])
+    assert (
+        {*tables["gain"][["region_tasks", "purified", "task", "seeds"]].itertuples(index=False, name=None)},
+        {"mask seeds", "bootstrap"},
+        {"pretrained", "multi_task", "graft"},
+    ) == (
+        {
+            (*region, task, 3)
+            for region, task in product(
+                {((ONE,), False), ((TWO,), False), ((ONE, TWO), False), ((ONE, TWO), True)}, (ONE, TWO)
+            )
+        },
+        set(tables["stability"]["source"]),
+        set(tables["scores"]["method"]),
+    )
 
 
 @pytest.mark.slow
 def test_examples_that_another_task_trained_on_are_not_scored(results: Any, tables: dict[str, pd.DataFrame]) -> None:
     left = figure8.leaks_of(task_unions.region_runs(results))
-    scored = {task: set(own["n"]) for task, own in tables["gain"].groupby("task")}
-    assert scored == {task: {left[task].rows - len(left[task].leaked)} for task in (ONE, TWO)} and left[TWO].leaked
-    assert tables["note"]["text"].str.contains("left out").any(), "it is told"
+    assert (
+        {task: set(own["n"]) for task, own in tables["gain"].groupby("task")}
+        == {task: {left[task].rows - len(left[task].leaked)} for task in (ONE, TWO)}
+        and left[TWO].leaked
+        and tables["note"]["text"].str.contains("left out").any()
+    ), "it is told"
 
 
 @pytest.mark.slow
@@ -95,8 +104,10 @@ def test_without_weights_overlap_is_told_all_the_same(results: Any, monkeypatch:
 @pytest.mark.slow
 def test_a_gain_is_the_paper_s_equation(results: Any) -> None:
     own = list(task_unions.region_runs(results)[ONE].values())
-    chosen = [TaskUnion(ONE, (ONE,), tuple(run.region() for run in own))]
-    found = task_unions.scored(results.session, own[0].spec, chosen, frozenset(), results.store.root)
+    found = task_unions.scored(
+        results.session, own[0].spec, [TaskUnion(ONE, (ONE,), tuple(run.region() for run in own))], frozenset(),
+        results.store.root,
+    )  # fmt: skip
     base, tuned, graft = (
         np.mean([run.logits(state)[2].argmax(axis=1) == run.logits(state)[1] for run in own])
         for state in ("pretrained", "finetuned", "grafted")
@@ -111,8 +122,11 @@ def test_base_and_member_have_gain_nought_and_one() -> None:
     base, model = rng.normal(size=(200, 2)), np.eye(2)[labels] + rng.normal(scale=0.3, size=(200, 2))
     found = TaskScores(TaskNote(name="a", labels=("no", "yes")), labels, base, model)
     nought, one, middle = (mean_relative_gain(found, of) for of in ([base], [model], [base, model]))
-    assert (nought.value, one[:3], middle.value) == (0.0, (1.0, 1.0, 1.0), pytest.approx(0.5))
-    assert middle.low < 0.5 < middle.high
+    assert (nought.value, one[:3], middle.value) == (
+        0.0,
+        (1.0, 1.0, 1.0),
+        pytest.approx(0.5),
+    ) and middle.low < 0.5 < middle.high
     assert np.isnan(mean_relative_gain(TaskScores(found.task, labels, model, model), [base]).value)
 
 
@@ -124,8 +138,10 @@ def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None
         np.stack([np.where(place < right * 10_000, 1.0, -1.0), 0.0 * place], axis=1) for right in (0, 1, 0.5, 0.6, 0.7)
     )
     gain = mean_relative_gain(TaskScores(TaskNote(name="a", labels=("no", "yes")), labels, base, tuned), grafts)
-    width = pytest.approx(2 * 4.303 * 0.1 / np.sqrt(3), rel=0.15)
-    assert (gain.value, gain.high - gain.low) == (pytest.approx(0.6), width)
+    assert (gain.value, gain.high - gain.low) == (
+        pytest.approx(0.6),
+        pytest.approx(2 * 4.303 * 0.1 / np.sqrt(3), rel=0.15),
+    )
 
 
 @pytest.mark.slow
@@ -152,8 +168,11 @@ def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(predict, "predict", Mock(side_effect=AssertionError("scored again")))
     again = task_unions.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
     assert np.array_equal(first.grafts[ONE, False][0], again.grafts[ONE, False][0])
-    other = [TaskUnion(ONE, (ONE,), (Region.from_flat(run.region().flat()[:-1], run.region().shapes),))]
-    refuses(AssertionError, None, task_unions.scored, results.session, run.spec, other, frozenset(), results.store.root)
+    refuses(
+        AssertionError, None, task_unions.scored, results.session, run.spec,
+        [TaskUnion(ONE, (ONE,), (Region.from_flat(run.region().flat()[:-1], run.region().shapes),))], frozenset(),
+        results.store.root,
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -181,8 +200,12 @@ def planned(name: str, scale: str) -> Any:
 def test_a_sequence_is_scored_after_every_stage_in_both_modes(scale: str) -> None:
     found = planned("table4", scale)
     (naive,), (grafting,) = (found.of("finetune", recipe="continual", mode=mode) for mode in ("naive", "grafting"))
-    assert (len(naive.spec.regions), len(grafting.spec.regions), len(found.of("localize", role="region"))) == (0, 3, 3)
-    assert len(found.scores) == 2 * (1 + 2 + 3)
+    assert (
+        len(naive.spec.regions),
+        len(grafting.spec.regions),
+        len(found.of("localize", role="region")),
+        len(found.scores),
+    ) == (0, 3, 3, 2 * (1 + 2 + 3))
 
 
 @pytest.mark.parametrize("scale", sorted(SCALES))
@@ -190,18 +213,27 @@ def test_one_model_of_several_tasks_has_a_region_a_task_and_seed(scale: str) -> 
     found = planned("figure8", scale)
     (model,) = found.finetuned
     steps = SCALES[scale].training.get("steps")  # without it, the sum of the tasks' own steps
-    assert model.recipe == "multi-task" and model.steps == (steps and len(model.tasks) * steps)
-    assert len(found.runs) == len(model.tasks) * len(SCALES[scale].mask_seeds)
-    assert {(run.options["start_share"], run.sizes) for run in found.runs} == {(0.0, found.runs[0].sizes)}, (
-        "the base of the mask is empty, and sizes are equal"
-    )
+    assert (
+        model.recipe,
+        model.steps,
+        len(found.runs),
+        {(run.options["start_share"], run.sizes) for run in found.runs},
+    ) == (
+        "multi-task",
+        (steps and len(model.tasks) * steps),
+        len(model.tasks) * len(SCALES[scale].mask_seeds),
+        {(0.0, found.runs[0].sizes)},
+    ), "the base of the mask is empty, and sizes are equal"
 
 
 @pytest.mark.parametrize("scale", sorted(SCALES))
 def test_other_data_are_scored_at_every_size(scale: str) -> None:
     runs, main = planned("figure7", scale).runs, size_text(SCALES[scale].sizes[0])
-    assert [run for run in runs if not run.others] == [] and {run.interpolation for run in runs} == {True, False}
-    assert {run.sizes[0] for run in runs if run.interpolation} == {main}
+    assert (
+        [run for run in runs if not run.others],
+        {run.interpolation for run in runs},
+        {run.sizes[0] for run in runs if run.interpolation},
+    ) == ([], {True, False}, {main})
 
 
 @pytest.mark.parametrize("name", ["figure9", "figure10"])
@@ -218,8 +250,14 @@ test_one_task_is_no_sequence = refused(
 def predictions(task: str, wrong: int, states: tuple[str, ...] = ("finetuned",)) -> pd.DataFrame:
     """Return a model that errs on the first `wrong` of 40 examples; all labels are "yes"."""
     right, told = np.arange(N) >= wrong, {"dataset": task, "split": "test", "label": 1}
-    logits = {"logit_no": np.where(right, 0.0, 1.0), "logit_yes": np.where(right, 1.0, 0.0)}
-    frame = pd.DataFrame({"example_id": [f"test-{number}" for number in range(N)], **told, **logits})
+    frame = pd.DataFrame(
+        {
+            "example_id": [f"test-{number}" for number in range(N)],
+            **told,
+            "logit_no": np.where(right, 0.0, 1.0),
+            "logit_yes": np.where(right, 1.0, 0.0),
+        }
+    )
     return pd.concat([frame.assign(state=state) for state in states], ignore_index=True)
 
 
@@ -233,8 +271,10 @@ def scored(task: str, frame: pd.DataFrame, spec: dict[str, Any], **record: Any) 
 
 
 def alone(task: str) -> Any:
-    frame = predictions(task, 2, ("pretrained", "finetuned", "grafted"))
-    return scored(task, frame, {"base": "base", "localizer": "stagewise"}, task_name=task, size=10, share=0.1)
+    return scored(
+        task, predictions(task, 2, ("pretrained", "finetuned", "grafted")),
+        {"base": "base", "localizer": "stagewise"}, task_name=task, size=10, share=0.1,
+    )  # fmt: skip
 
 
 def invented(grafting: dict[tuple[int, str], int]) -> Any:
@@ -267,16 +307,20 @@ def test_table_4_tells_what_each_mode_keeps() -> None:
     assert set(found["stages"]["n"]) == {N - 1}, "the example that another task trained on is left out"
     assert rows.loc[("grafting", 3, "one"), "change"] == 0.0
     told = (rows["change"]["naive", 3, "one"], rows["value"]["independent", 2, "two"])
-    assert (*told, less["continual_graft", "continual_naive"]) == pytest.approx((-8 / 39, 37 / 39, 9 / 39))
-    methods = {"continual_naive", "continual_graft", "independent", "pretrained", "graft"}
-    assert set(found["scores"]["method"]) == methods
-    assert found["note"]["text"].str.contains("bit for bit the same after every later stage").any()
+    assert ((*told, less["continual_graft", "continual_naive"]), set(found["scores"]["method"])) == (
+        pytest.approx((-8 / 39, 37 / 39, 9 / 39)),
+        {"continual_naive", "continual_graft", "independent", "pretrained", "graft"},
+    ) and found["note"]["text"].str.contains("bit for bit the same after every later stage").any()
 
 
 @pytest.mark.usefixtures("no_leaks")
 def test_a_grafting_model_that_forgets_is_refused() -> None:
-    with pytest.raises(BadData, match="after stage 3 the grafting model answers 1 of 39 test examples of 'one'"):
-        table4.tables(invented({**STEADY, (3, "one"): 4}))
+    refuses(
+        BadData,
+        "after stage 3 the grafting model answers 1 of 39 test examples of 'one'",
+        table4.tables,
+        invented({**STEADY, (3, "one"): 4}),
+    )
 
 
 @pytest.mark.nightly
@@ -284,8 +328,11 @@ def test_ways_between_the_models_are_means_over_mask_seeds(tmp_path: Any) -> Non
     small = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 2, "sizes": ("10%",)}
     runs = [fake_run(Store(tmp_path / str(seed)), interpolation=True, seed=seed, **small) for seed in (0, 1, 2)]
     found = check(pd.DataFrame(figure7.path_rows(runs)), "paths")
-    assert set(found["path"]) == {"wise-ft", "wise-graft"} and not found["metric"].str.endswith("_difference").any()
-    assert not found.duplicated(["path", "alpha", "id_task", "task", "metric"]).any() and found["alpha"].nunique() == 11
+    assert (
+        (set(found["path"]), found["alpha"].nunique()) == ({"wise-ft", "wise-graft"}, 11)
+        and not found["metric"].str.endswith("_difference").any()
+        and not found.duplicated(["path", "alpha", "id_task", "task", "metric"]).any()
+    )
     whole = "path == 'wise-graft' and alpha == 1.0 and metric == 'accuracy'"
     own = pd.concat([run.interpolation() for run in runs]).query(whole)
     assert found.query(f"{whole} and task == id_task")["value"].iloc[0] == pytest.approx(

@@ -15,8 +15,16 @@ from skillviz.core.intervals import metric_interval
 from skillviz.core.metrics import score
 from skillviz.runs.record import TaskNote
 from skillviz.runs.store import Store
+from skillviz.studies.engine import run_study
 from skillviz.studies.paper.scales import Scale
+from skillviz.studies.plan import study_plan
+from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
+from skillviz.studies.status import status
+from skillviz.studies.store import list_studies
+
+# Re-exported, so that a test imports all parts of a study from one place.
+__all__ = ["Results", "Store", "StudySpec", "list_studies", "run_study", "status", "study_plan"]
 
 REGION = {"localizer": "movement", "size": "5%"}
 
@@ -136,7 +144,6 @@ def seen(
     `right` has `1` or `0` for each example, right or wrong, with logits of ± `sure`. Without it there are only
     `values` and no answers.
     """
-    note = TaskNote(name="sst2", labels=LABELS, metric=metric)
     answers, found, known, debiased = None, dict(values or {}), dict(ends or {}), {}
     if right:
         labels = np.arange(len(right)) % 2
@@ -152,7 +159,6 @@ def seen(
     }  # fmt: skip
     return Observation(
         method=method, localizer=localizer, size=size, share=size / D, requested_size=requested_size, seed=seed,
-        model=model,
-        split=split, n=len(right) or 10, note=note, values=found, ends=known,
-        answers=answers, **{"debiased": debiased, **common},
+        model=model, split=split, n=len(right) or 10, note=TaskNote(name="sst2", labels=LABELS, metric=metric),
+        values=found, ends=known, answers=answers, **{"debiased": debiased, **common},
     )  # fmt: skip

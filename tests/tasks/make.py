@@ -18,8 +18,14 @@ from transformers import PreTrainedTokenizerFast
 
 from skillviz.core.encoded import Encoded
 from skillviz.tasks.encode import encode
+from skillviz.tasks.registry import TASKS, task
+from skillviz.tasks.splits import load, load_test
 from skillviz.tasks.task import Files, LabelWords, Task, Template
+from tests.core.by_hand import by_hand, refused, refuses
 from tests.tiny import tiny_tokenizer, words
+
+# Re-exported, so that a test of tasks imports all from one place.
+__all__ = ["Encoded", "TASKS", "Task", "by_hand", "encode", "load", "load_test", "refused", "refuses", "task"]
 
 ROWS = [{"text": f"story {i} was {'good' if i % 2 else 'bad'}", "label": i % 2} for i in range(30)]
 
@@ -33,6 +39,18 @@ def refused_in(error: type[Exception], *cases: tuple[Any, ...]) -> Callable[...,
         words, call, *arguments = case
         with pytest.raises(error, match=words):
             call(tmp_path, *arguments)
+
+    return test
+
+
+def by_hand_in(*cases: tuple[Any, ...]) -> Callable[..., None]:
+    """Return a test in which each call gives what is wanted; a case has its name, that value, what is called with an
+    empty folder, and its other arguments."""
+
+    @pytest.mark.parametrize("case", cases, ids=lambda case: case[0])
+    def test(case: tuple[Any, ...], tmp_path: Path) -> None:
+        _, wanted, call, *arguments = case
+        assert call(tmp_path, *arguments) == wanted
 
     return test
 

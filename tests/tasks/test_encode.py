@@ -13,19 +13,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillviz.core.encoded import Encoded
 from skillviz.core.readout import CausalReadout, make_readout
 from skillviz.errors import BadData, BadInput, BadLabelWord
 from skillviz.runs.transfer import label_mapping
 from skillviz.tasks.definition import definition
-from skillviz.tasks.encode import cut_lengths, encode, fitted
-from skillviz.tasks.registry import task
-from skillviz.tasks.splits import load
-from skillviz.tasks.task import Task
+from skillviz.tasks.encode import cut_lengths, fitted
 from skillviz.tasks.template import Mask, Place, check_template, parse, places, rendered
 from skillviz.tasks.verbalizer import answer_ids, word_ids
-from tests.core.by_hand import by_hand, refused, refuses
-from tests.tasks.make import CAUSAL, MASKED, POLARITY, frame, made, read, refused_in, tokenizer, write_task
+from tests.tasks.make import (
+    CAUSAL,
+    MASKED,
+    POLARITY,
+    Encoded,
+    Task,
+    by_hand,
+    by_hand_in,
+    encode,
+    frame,
+    load,
+    made,
+    read,
+    refused,
+    refused_in,
+    refuses,
+    task,
+    tokenizer,
+    write_task,
+)
 
 NLI = "{a-}? <mask>, {b~}"
 PAIR = ("premise", "hypothesis")
@@ -84,8 +98,8 @@ test_what_cannot_be_asked_is_refused = refused(
 )  # fmt: skip
 def test_words_are_the_piece_that_follows_a_space(kind: str, template: str, piece: str) -> None:
     ids = ids_of(template, TWO, kind)
-    assert tokenizer(kind).convert_ids_to_tokens(ids.tolist()) == [piece.format(word) for word in TWO]
-    assert ids.dtype == np.int64 and len(set(ids_of(POLARITY, ("It", "great"), "bytes"))) == 2
+    tokens = tokenizer(kind).convert_ids_to_tokens(ids.tolist())
+    assert (tokens, ids.dtype) == ([piece.format(word) for word in TWO], np.int64)
 
 
 @pytest.mark.parametrize("kind", MASKED)
@@ -108,11 +122,10 @@ WORDS = ("great", "a description.", "not so good", "x")
 def test_an_answer_is_what_the_whole_text_has_behind_the_prompt(kind: str, tail: str) -> None:
     tok = tokenizer(kind)
     prompts = [text + tail for text in ("the plot was dull", "it is fun.", "Überraschung 7", "a")]
+    plain, space = partial(tok, add_special_tokens=False), "" if tail.endswith("\n") else " "
     for prompt, row in zip(prompts, answer_ids(prompts, tail, WORDS, tok), strict=True):
-        space, ids = "" if prompt.endswith("\n") else " ", tok(prompt, add_special_tokens=False)["input_ids"]
-        assert [[*ids, *answer] for answer in row] == [
-            tok(prompt + space + word, add_special_tokens=False)["input_ids"] for word in WORDS
-        ]
+        whole = [plain(prompt + space + word)["input_ids"] for word in WORDS]
+        assert [[*plain(prompt)["input_ids"], *answer] for answer in row] == whole
 
 
 def test_ends_are_tokenised_once() -> None:
@@ -126,31 +139,17 @@ def test_head_is_the_tokenizers_own_encoding(kind: str) -> None:
     special = [f"{token} a film {token}the plot" for token in tok.all_special_tokens if token]
     texts = ["the film was good", "a dull plot", *special]
     encoded = read(kind, "head", *texts)
-    assert [row.tolist() for row in encoded.input_ids] == tok(texts)["input_ids"] and encoded.notes == ()
-    assert encoded.ids[:2] == ["test-0", "test-1"] and encoded.labels.tolist()[:2] == [0, 1] and encoded.n_labels == 2
-    assert {row.dtype for row in encoded.input_ids} == {np.dtype(np.int64)}
+    assert [row.tolist() for row in encoded.input_ids] == tok(texts)["input_ids"]
+    facts = (encoded.ids[:2], encoded.labels.tolist()[:2], encoded.n_labels, {row.dtype for row in encoded.input_ids})
+    assert (*facts, encoded.notes) == (["test-0", "test-1"], [0, 1], 2, {np.dtype(np.int64)}, ())
     assert encoded.positions is encoded.label_ids is encoded.answers is None
-    assert [
-        len(one.input_ids[0]) >= 1
-        for one in [read(kind, "head", "", "film"), read(kind, "causal", "", "film", causal="{text}")]
-    ] == [True, True]
+    empty = (read(kind, "head", "", "film"), read(kind, "causal", "", "film", causal="{text}"))
+    assert all(len(one.input_ids[0]) for one in empty)
 
 
-def test_pairs_have_segments_where_the_tokenizer_has_them() -> None:
-    pairs = ("the film", "a plot"), ("story", "it was good")
-    segments = read("wordpiece", "head", *pairs, pair=True).token_type_ids
-    assert segments is not None and segments[0].tolist() == [0, 0, 0, 0, 1, 1, 1]
-    assert read("bytes", "head", *pairs, pair=True).token_type_ids is None
-
-
-def test_a_prompt_is_the_filled_template_and_a_causal_one_ends_where_the_answer_begins() -> None:
-    pair = ("The film.", "A plot.")
-    assert (
-        tokenizer("bytes").decode(read("bytes", "prompt", pair, masked=NLI, pair=True).input_ids[0])
-        == "<s>The film?<mask>, a plot.</s>"
-    )
-    encoded = read("gpt2", "causal", pair, causal=" {a}\n question: {b} true or false?\n answer:", pair=True)
-    assert encoded.answers is not None
+def test_a_causal_prompt_ends_where_the_answer_begins() -> None:
+    template = " {a}\n question: {b} true or false?\n answer:"
+    encoded = read("gpt2", "causal", ("The film.", "A plot."), causal=template, pair=True)
     whole = [tokenizer("gpt2").decode([*encoded.input_ids[0], *answer]) for answer in encoded.answers[0]]
     assert whole == [f" The film.\n question: A plot. true or false?\n answer: {word}" for word in TWO]
 
@@ -167,9 +166,9 @@ def test_template_and_mask_survive_and_the_bound_holds(first: str, second: str, 
     tok = tokenizer(kind)
     encoded = read(kind, "prompt", (first, second), masked=NLI, pair=True, limit=limit)
     ids, place = encoded.input_ids[0], int(encoded.positions[0])
-    assert len(ids) <= limit and ids[place] == tok.mask_token_id
     assert tok.decode(ids[:place]).endswith("?") and tok.decode(ids[place + 1 :]).lstrip().startswith(",")
-    assert ids[0] == tok.cls_token_id and ids[-1] == tok.sep_token_id
+    assert [ids[at] for at in (0, place, -1)] == [tok.cls_token_id, tok.mask_token_id, tok.sep_token_id]
+    assert len(ids) <= limit
 
 
 @given(text=TEXT, limit=st.integers(16, 40), kind=st.sampled_from(CAUSAL))
@@ -295,12 +294,9 @@ def answered(made: Task, kind: str = "gpt2", readout: str = "causal") -> Encoded
 
 def test_a_list_may_be_shorter_than_the_labels(tmp_path: Path) -> None:
     made = choice(tmp_path)
-    frame = load(made).test
-    assert made.kind == "choice" and not made.has_classes
-    assert (frame["options"].tolist()[:3], frame["label"].tolist()[:3]) == (
-        [("a small cat", "the dog"), ("grass", "snow", "rust"), ("water", "sand")],
-        [1, 2, 0],
-    )
+    frame, options = load(made).test, [("a small cat", "the dog"), ("grass", "snow", "rust"), ("water", "sand")]
+    assert (made.kind, made.has_classes) == ("choice", False)
+    assert (frame["options"].tolist()[:3], frame["label"].tolist()[:3]) == (options, [1, 2, 0])
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
@@ -308,30 +304,16 @@ def test_columns_are_called_by_letter_and_the_last_may_be_empty(tmp_path: Path, 
     rows = [{**row, "label": {"C": 2}.get(str(row["label"]), row["label"])} for row in COLUMNS]
     made = choice(tmp_path, rows, suffix, options=["one", "two", "three"], labels=None)
     frame = load(made).test[:2]
-    assert made.labels == ("A", "B", "C") and frame["label"].tolist() == [1, 2]
-    assert frame["options"].tolist() == [("a cat", "the dog"), ("grass", "snow", "rust")]
-
-
-def test_the_right_one_may_be_written_out(tmp_path: Path) -> None:
-    assert (
-        load(
-            choice(
-                tmp_path,
-                [{"text": row["text"], "choices": row["choices"], "gold": "the dog"} for row in LISTS[:1]] * 4,
-                answer="gold",
-            )
-        )
-        .test["label"]
-        .tolist()
-        == [1] * 4
-    )
+    assert (made.labels, frame["label"].tolist(), frame["options"].tolist()) == (
+        ("A", "B", "C"), [1, 2], [("a cat", "the dog"), ("grass", "snow", "rust")],
+    )  # fmt: skip
 
 
 def test_an_absent_option_has_no_token_and_the_others_theirs(tmp_path: Path) -> None:
     made, tok = choice(tmp_path), tokenizer("gpt2")
     encoded, frame = answered(made), load(made).test
-    assert encoded.answers is not None and encoded.n_labels == 3
-    assert [[bool(len(option)) for option in row] for row in encoded.answers[:2]] == [[True, True, False], [True] * 3]
+    lengths = [[bool(len(option)) for option in row] for row in encoded.answers[:2]]
+    assert (encoded.n_labels, lengths) == (3, [[True, True, False], [True] * 3])
     for ids, row, options in zip(encoded.input_ids, encoded.answers, frame["options"], strict=True):
         for option, text in zip(row, options, strict=False):
             assert tok.decode([*ids, *option]).endswith(f" {text}")
@@ -430,14 +412,9 @@ test_rows_that_cannot_be_scored_are_refused = refused_in(
 
 def test_a_reference_is_read_without_the_space_around_it(tmp_path: Path) -> None:
     made = generated(tmp_path)
-    assert (made.kind, made.metric, made.has_classes, made.labels) == (
-        "generation",
-        "exact_match",
-        False,
-        ("other", "reference"),
-    )
-    test = load(made).test
-    assert test["reference"].tolist()[:2] == ["at the cat", "Water"] and set(test["label"]) == {1}
+    facts, test = (made.kind, made.metric, made.has_classes, made.labels), load(made).test
+    assert facts == ("generation", "exact_match", False, ("other", "reference"))
+    assert (test["reference"].tolist()[:2], set(test["label"])) == (["at the cat", "Water"], {1})
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "opt"])
@@ -448,40 +425,24 @@ def test_the_reference_goes_on_after_the_prompt_and_ends(kind: str, stop: str, t
         refuses(BadInput, "no token for a line break.*write 'stop: end_of_text'", answered, made, kind)
         return
     encoded, end = answered(made, kind), "\n" if stop == "newline" else tok.eos_token
-    assert encoded.n_labels == 1 and encoded.answers is not None and encoded.generation is not None
-    assert encoded.generation.references[:2] == ("at the cat", "Water")
+    generation = encoded.generation
+    assert (encoded.n_labels, generation.references[:2]) == (1, ("at the cat", "Water"))
     for ids, (reference,), text in zip(encoded.input_ids, encoded.answers, load(made).test["reference"], strict=True):
         assert tok.decode([*ids, *reference]).endswith(f"Answer: {text}{end}")
-        assert encoded.generation.has_ended(reference.tolist())
-        assert not encoded.generation.has_ended(reference[:-1].tolist())
-        assert encoded.generation.text([one for one in reference if one != tok.eos_token_id]) == text
+        ends = [generation.has_ended(part.tolist()) for part in (reference, reference[:-1])]
+        assert (ends, generation.text([one for one in reference if one != tok.eos_token_id])) == ([True, False], text)
     assert encoded.take([1]).generation.references == ("Water",)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("is_loose", [False, True])
 def test_case_and_punctuation_count_unless_said_otherwise(tmp_path: Path, is_loose: bool) -> None:
     made = answered(generated(tmp_path, ignore_case=is_loose, ignore_punctuation=is_loose)).generation
-    assert made is not None and (made.normalise("WATER!") == made.references[1]) is is_loose
-
-
-def test_a_prompt_is_shortened_for_the_text(tmp_path: Path) -> None:
-    assert (
-        max(
-            map(
-                len,
-                answered(
-                    generated(tmp_path, [{"text": "dog " * 60, "gold": "cat"}] * 4, max_length=48, max_new_tokens=16)
-                ).input_ids,
-            )
-        )
-        <= 48 - 16
-    )
+    assert (made.normalise("WATER!") == made.references[1]) is is_loose
 
 
 def test_a_reference_is_compared_as_its_own_tokens_write_it(tmp_path: Path) -> None:
     """If a tokenizer changes case and spaces, a model that writes the reference's tokens is still right."""
     encoded = answered(generated(tmp_path, [{"text": "what", "gold": "The Kitchen."}] * 2), "words")
-    assert encoded.generation is not None and encoded.answers is not None
     (reference,) = encoded.answers[0]
     scores = encoded.take([0]).generation.scored([reference.tolist()], np.zeros(1), np.ones(1))  # type: ignore[union-attr]
     assert encoded.generation.references[0] == "the kitchen ." and scores[0, 1] == 1
@@ -489,44 +450,34 @@ def test_a_reference_is_compared_as_its_own_tokens_write_it(tmp_path: Path) -> N
 
 def test_a_special_token_in_an_answer_is_read_as_it_is_and_said(tmp_path: Path) -> None:
     tok = tokenizer("gpt2")
-    chosen = answered(
-        choice(tmp_path / "c", [{"text": "a film", "choices": [f"great{tok.eos_token}", "terrible"], "label": "A"}] * 4)
-    )
-    assert chosen.answers is not None and tok.eos_token_id in chosen.answers[0][0]
-    written = answered(
-        generated(
-            tmp_path / "g", [{"text": "a film", "gold": f"great{gold} film"} for gold in (tok.eos_token, "", "", "")]
-        )
-    )
-    assert written.answers is not None and (written.answers[0][0] == tok.eos_token_id).sum() == 2
+    options = [{"text": "a film", "choices": [f"great{tok.eos_token}", "terrible"], "label": "A"}] * 4
+    references = [{"text": "a film", "gold": f"great{gold} film"} for gold in (tok.eos_token, "", "", "")]
+    chosen, written = answered(choice(tmp_path / "c", options)), answered(generated(tmp_path / "g", references))
+    assert [(one.answers[0][0] == tok.eos_token_id).sum() for one in (chosen, written)] == [1, 2]
     assert written.notes == (
         f"1 of 4 references contains the token '{tok.eos_token}', at which a generated text ends: no text can match.",
     )
-
-
-def test_a_column_called_label_may_be_a_text(tmp_path: Path) -> None:
-    assert generated(
-        tmp_path, [{"label": "what", "gold": "water"}] * 2, text="label", template={"causal": "{label}:"}
-    ).text == ("label",)
 
 
 def test_references_that_are_only_scored_are_those_that_are_generated(tmp_path: Path) -> None:
     """The tokens are equal, for any number of them; no space is reserved for a text."""
     made, scored = generated(tmp_path), generated(tmp_path, **SCORED, max_length=60)
     wanted, encoded = answered(made), answered(scored)
-    assert encoded.generation is None and encoded.has_reference and not scored.generates and made.generates
-    assert encoded.answers is not None and wanted.answers is not None
+    assert (made.generates, scored.generates, encoded.generation, encoded.has_reference) == (True, False, None, True)
     np.testing.assert_equal(encoded.answers, wanted.answers)
-    assert (
-        len(
-            answered(
-                generated(tmp_path, [{"text": "dog " * 60, "gold": "cat " * 20}] * 2, **SCORED, max_length=128)
-            ).answers[0][0]
-        )
-        > 32
-    )  # type: ignore[index]
+    long = generated(tmp_path, [{"text": "dog " * 60, "gold": "cat " * 20}] * 2, **SCORED, max_length=128)
+    assert len(answered(long).answers[0][0]) > 32
 
 
+test_in_a_folder = by_hand_in(
+    ("the right option may be written out", [1] * 4, lambda folder: load(choice(
+        folder, [{"text": "which one barks", "choices": ["a small cat", "the dog"], "gold": "the dog"}] * 4,
+        answer="gold")).test["label"].tolist()),
+    ("a prompt is shortened for the text", True, lambda folder: max(map(len, answered(generated(
+        folder, [{"text": "dog " * 60, "gold": "cat"}] * 4, max_length=48, max_new_tokens=16)).input_ids)) <= 48 - 16),
+    ("a column called label may be a text", ("label",), lambda folder: generated(
+        folder, [{"label": "what", "gold": "water"}] * 2, text="label", template={"causal": "{label}:"}).text),
+)  # fmt: skip
 test_by_hand = by_hand(
     ("places and mask are told apart", [Place, str, Mask, str, Place],
      lambda: [type(part) for part in parse("{a-}? <mask>, {b~}", PAIR)]),
@@ -543,6 +494,13 @@ test_by_hand = by_hand(
         ("{b-~}", ["One.", "Two."], False, "two"),
         ("{text}: <mask>", ["{text} {b} {{"], False, "{text} {b} {{: [MASK]"),
         ("{{{text}}} <mask>", ["x"], False, "{x} [MASK]"))),
+    ("pairs have segments", [0, 0, 0, 0, 1, 1, 1],
+     lambda: read("wordpiece", "head", ("the film", "a plot"), pair=True).token_type_ids[0].tolist()),
+    ("but not where the tokenizer has none", None,
+     lambda: read("bytes", "head", ("the film", "a plot"), pair=True).token_type_ids),
+    ("a prompt is the filled template", "<s>The film?<mask>, a plot.</s>", lambda: tokenizer("bytes").decode(
+        read("bytes", "prompt", ("The film.", "A plot."), masked=NLI, pair=True).input_ids[0])),
+    ("two words have two tokens", 2, lambda: len(set(ids_of(POLARITY, ("It", "great"), "bytes")))),
     ("padding is named", 0, lambda: read("wordpiece", "head", "film").pad_id),
     ("also where the tokenizer has none", tokenizer("llama").eos_token_id,
      lambda: read("llama", "head", "film").pad_id),

@@ -34,18 +34,26 @@ from skillviz.serving.visitor import refuse_variables
 from skillviz.studies.finetuned_model import read_finetuned
 from skillviz.tasks import registry, user_file
 from skillviz.tasks.definition import APART, DESCRIPTIVE, KINDS, OF_DATA, OTHERS, compared, definition
-from skillviz.tasks.encode import encode
 from skillviz.tasks.leaks import digests, plain, training_texts, unseen
 from skillviz.tasks.project import expanded, located
 from skillviz.tasks.readable_names import SHIPPED, readable, readable_name
-from skillviz.tasks.registry import TASKS, task
 from skillviz.tasks.splits import capped, fingerprint, k_shot_rows, load, load_test, load_to_score, tenth
 from skillviz.tasks.task import Files, Hub, LabelWords, Task, Template
 from skillviz.tasks.template import parse, places
 from skillviz.tasks.user_file import data_files, read_task, task_stamp
 from skillviz.tasks.yaml_files import MOST_DEPTH, MOST_VALUES, parsed, read_yaml
-from tests.core.by_hand import by_hand, refused, refuses
-from tests.tasks.make import ROWS, refused_in, write_rows, write_task
+from tests.tasks.make import (
+    ROWS,
+    TASKS,
+    by_hand,
+    encode,
+    refused,
+    refused_in,
+    refuses,
+    task,
+    write_rows,
+    write_task,
+)
 from tests.tiny import tiny_task
 
 ROOT = Path(__file__).parents[2]
@@ -80,9 +88,9 @@ def test_a_file_gives_the_task_it_says(tmp_path: Path, changes: dict[str, Any], 
 
 def test_a_task_may_have_test_examples_only_and_no_template(tmp_path: Path) -> None:
     alone = task(write_task(tmp_path, data={"test": "test.jsonl"}, template=None))
-    assert data_files(alone) == {"test": tmp_path / "test.jsonl"} and not alone.has_training
+    assert (data_files(alone), alone.has_training) == ({"test": tmp_path / "test.jsonl"}, False)
     scored = load_to_score(alone, seed=0, max_test=None)
-    assert len(scored.test) == len(load_test(alone)[0]) > 0 and scored.train.empty and scored.validation.empty
+    assert [*map(len, (scored.test, scored.train, scored.validation))] == [len(load_test(alone)[0]), 0, 0] != [0] * 3
     refuses(BadData, r"task 'made' has test examples only.*score it beside another task \(--also\)", load, alone)
     refuses(BadInput, "has no masked template, which the prompt readout needs", alone.wording, "prompt")
     whole = task(write_task(tmp_path))
@@ -101,8 +109,7 @@ def test_paths_are_relative_to_the_file_and_variables_expanded(tmp_path: Path, m
     path.parent.mkdir()
     write_task(tmp_path, data={"train": "../train.jsonl", "test": "${MADE_UP_FOLDER}/test.jsonl"}).rename(path)
     assert {s: p.resolve() for s, p in data_files(task(path)).items()} == {
-        "train": tmp_path / "train.jsonl",
-        "test": tmp_path / "test.jsonl",
+        split: tmp_path / f"{split}.jsonl" for split in ("train", "test")
     }
     monkeypatch.delenv("MADE_UP_FOLDER")
     assert read_task(path).name == "made"
@@ -140,16 +147,15 @@ def test_the_tiny_tasks_of_the_other_tests_are_read(tmp_path: Path, pair: bool) 
 
 def test_the_documents_example_is_true(tmp_path: Path) -> None:
     example = re.search(r"```yaml\n(.*?)```", (ROOT / "docs" / "add-a-task.md").read_text(), re.DOTALL)
-    assert example is not None
     (tmp_path / "reviews.yaml").write_text(example[1])
     rows = [{"review": row["text"], "stars": row["label"]} for row in ROWS]
     named = [{**row, "stars": ("negative", "positive")[row["stars"]]} for row in rows]
     for name, content in (("train.jsonl", rows), ("dev.csv", named), ("test.parquet", rows)):
         write_rows(tmp_path / name, content)
     found = task(tmp_path / "reviews.yaml")
-    splits = load(found)
+    splits, words = load(found), [found.wording(readout)[1] for readout in ("prompt", "causal")]
     assert list(splits.train["label"]) == list(splits.validation["label"]) == list(splits.test["label"])
-    assert found.wording("prompt")[1] == ("terrible", "great") and found.wording("causal")[1] == ("unhappy", "happy")
+    assert words == [("terrible", "great"), ("unhappy", "happy")]
 
 
 @pytest.mark.parametrize("name", ["task.yaml", "train.jsonl", "test.jsonl"])
@@ -170,6 +176,10 @@ MEMBER = {"base": "b", "tasks": ("t",)}
 
 test_a_wrong_field_is_one_sentence_of_ours = refused(
     BadInput,
+    *(
+        ("give a whole number from 0 to 4,294,967,295", TrainingConfig(seed=seed).settings)
+        for seed in (-1, LARGEST_SEED + 1, 9223372036854775)
+    ),
     *(
         (rf"\A(?!.*Input should)(?=.*{re.escape(says)}).*\.\Z", read, {**good, **bad})
         for read, good, bad, says in (
@@ -212,10 +222,11 @@ test_a_wrong_field_is_one_sentence_of_ours = refused(
 
 
 def test_the_largest_seed_can_be_used_and_no_larger_one() -> None:
-    assert read_spec({**RUN, "seed": LARGEST_SEED}).seed == read_finetuned({**MEMBER, "seed": LARGEST_SEED}).seed
-    assert TrainingConfig(seed=LARGEST_SEED).settings().seed == LARGEST_SEED
-    for seed in (-1, LARGEST_SEED + 1, 9223372036854775):
-        refuses(BadInput, "give a whole number from 0 to 4,294,967,295", TrainingConfig(seed=seed).settings)
+    assert {
+        read_spec({**RUN, "seed": LARGEST_SEED}).seed,
+        read_finetuned({**MEMBER, "seed": LARGEST_SEED}).seed,
+        TrainingConfig(seed=LARGEST_SEED).settings().seed,
+    } == {LARGEST_SEED}
     assert RunSpec(**RUN, seed=LARGEST_SEED + 1).seed == LARGEST_SEED + 1, "a run that is stored can still be read"
 
 
@@ -290,39 +301,13 @@ def test_only_regular_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
     assert read_text(tmp_path / "fits") == "é" * (MOST_BYTES // 2)
 
 
-def test_the_papers_tasks_and_its_other_sets_are_all_there() -> None:
-    assert list(TASKS) == [
-        "sst2",
-        "cr",
-        "mr",
-        "mpqa",
-        "trec",
-        "ag_news",
-        "subj",
-        "qnli",
-        "snli",
-        "mnli",
-        "rte",
-        "mrpc",
-        "qqp",
-        "imdb",
-        "yelp",
-        "amazon",
-        "mnli_01",
-        "snli_01",
-    ]
-    f1 = {name: row.labels[row.positive] for name, row in TASKS.items() if row.metric == "f1"}
-    assert f1 == {"mrpc": "equivalent", "qqp": "duplicate"}, "F1 is about paraphrases and duplicates"
-
-
 @pytest.mark.parametrize("row", TASKS.values(), ids=TASKS)
 def test_every_row_has_all_fields_for_all_readouts(row: Task) -> None:
     assert isinstance(row.data, Hub) and row.data.train and row.data.test != row.data.train
     assert row.title and "not verified" in row.source
-    for readout in ("prompt", "causal"):
-        template, words = row.wording(readout)
-        assert len(words) == len(set(words)) == len(row.labels)
-        assert {place.field for place in places(parse(template, row.text))} == set(range(len(row.text)))
+    for template, words in map(row.wording, ("prompt", "causal")):
+        fields = {place.field for place in places(parse(template, row.text))}
+        assert (fields, len(words)) == (set(range(len(row.text))), len(set(words))) and len(words) == len(row.labels)
     assert set(row.classes.values()) == set(row.labels) and not set(row.drop) & set(row.classes)
     assert row.limit("causal") == 256 and row.limit("prompt") in (128, 256)
 
@@ -372,11 +357,6 @@ test_a_page_names_no_variable_but_the_projects = refused(
 )
 
 
-def test_no_two_built_in_tasks_are_called_the_same_and_none_by_its_id() -> None:
-    names = {readable_name(name) for name in TASKS}
-    assert len(names) == len(TASKS) and not names & set(SHIPPED.values()) and not names & set(TASKS)
-
-
 BASIC: dict[str, Any] = {
     "name": "mine",
     "data": Files(train="train.csv", test="test.csv"),
@@ -421,21 +401,10 @@ def of(change: dict[str, Any]) -> Task:
     return Task(**{**BASIC, **change})
 
 
-@pytest.mark.parametrize(("change", "readouts"), CHANGES)
-def test_a_change_counts_for_the_readouts_that_look_at_it(change: dict[str, Any], readouts: frozenset[str]) -> None:
-    assert {kind for kind in KINDS if definition(of(change), kind) != definition(of({}), kind)} == readouts
-
-
 @pytest.mark.parametrize("readout", KINDS)
 def test_every_change_that_counts_has_a_hash_of_its_own(readout: str) -> None:
     found = [definition(of(change), readout) for change, readouts in (({}, ALL), *CHANGES) if readout in readouts]
     assert len(set(found)) == len(found)
-
-
-@pytest.mark.parametrize("readout", [None, *KINDS])
-@pytest.mark.parametrize("change", SAME)
-def test_what_only_names_or_describes_leaves_it(change: dict[str, Any], readout: str | None) -> None:
-    assert definition(of(change), readout) == definition(of({}), readout)
 
 
 def test_every_field_is_told_of_once() -> None:
@@ -449,20 +418,6 @@ MASKED_ONLY = {"template": Template(masked="{text} It was {mask}."), "label_word
 WITH_CAUSAL = {"template": BASIC["template"], "label_words": LabelWords(masked=("a", "b"), causal=("c", "d"))}
 BARE = {"template": Template(), "label_words": LabelWords()}
 SHORT, LONG = ({"max_length_causal": 64, "max_length": most} for most in (128, 256))
-
-
-def test_a_note_of_one_readout_tells_of_that_one() -> None:
-    frame = pd.DataFrame({"label": [0, 1]})
-    splits: Any = SimpleNamespace(train=frame, validation=frame, test=frame, fingerprint="f", words=1.0)
-    assert (task_note(of({}), splits, "prompt").definition, task_note(of({}), splits).definition) == (
-        definition(of({}), "prompt"),
-        definition(of({})),
-    )
-
-
-def test_a_definition_that_is_not_known_is_not_written() -> None:
-    notes = [TaskNote(name="mine", labels=("a", "b"), **more) for more in ({}, {"definition": "x"})]
-    assert [note.model_dump(mode="json").get("definition", "absent") for note in notes] == ["absent", "x"]
 
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tasks"
@@ -569,8 +524,7 @@ def test_the_fingerprint_sees_splits_ids_texts_and_labels(found: Task) -> None:
     frame = load(found).test
     parts = [{"test": frame}, {"train": frame}]
     for column, value in (("example_id", "test-99"), ("text_a", "other"), ("label", 1)):
-        parts.append({"test": frame.copy()})
-        parts[-1]["test"].loc[0, column] = value
+        parts.append({"test": frame.assign(**{column: [value, *frame[column][1:]]})})
     assert len({fingerprint(part) for part in parts}) == 5 and len(fingerprint(parts[0])) == 64
 
 
@@ -583,18 +537,6 @@ def test_k_shot_is_exact_disjoint_and_sorted(counts: list[int], k: int, seed: in
     for label, m in enumerate(counts):
         wanted = min(k, max(1, int(0.8 * m + 1e-9)))
         assert np.sum(labels[train] == label) == wanted and np.sum(labels[validation] == label) == min(k, m - wanted)
-
-
-def test_k_shot_takes_the_first_of_each_class_of_one_shuffle() -> None:
-    small, large = (set(k_shot_rows(np.array([0, 1] * 50), k, 7)[0]) for k in (4, 8))
-    assert small < large
-
-
-def test_tenth_and_cap_partition() -> None:
-    rest, held = tenth(25, 0)
-    assert len(held) == 2 and sorted([*rest, *held]) == list(range(25))
-    assert len(tenth(2, 0)[0]) == len(tenth(2, 0)[1]) == 1
-    assert [capped(np.arange(5), most, 0).tolist() for most in (None, 5)] == [[0, 1, 2, 3, 4]] * 2
 
 
 def leaked_rows(source: Task, other: Task) -> list[int]:
@@ -615,16 +557,6 @@ def three(tmp_path: Path) -> list[Task]:
         of_texts(tmp_path, "b", ["own", "words"], ["a FINE film", "new", "its 9 of 10", "own words"]),
         of_texts(tmp_path, "c", ["a fine film!", "else"], ["dull.", "dull, not"]),
     ]
-
-
-def test_texts_are_compared_one_by_one_by_letters_and_digits() -> None:
-    assert plain("It's  9 of 10!") == plain("its 9 OF 10") == "its9of10"
-    assert plain("??") == "??", "a text without letters is itself"
-    assert plain("naïve") == plain("nave") != plain("naive"), "sources write accents in different ways"
-    assert plain("Очень хорошо!") == "оченьхорошо" and plain("很好 2024") != plain("不好 2024"), "every script counts"
-    assert len({*digests(pd.DataFrame({"text_a": ["ab", "a"], "text_b": ["c", "bc"]}))}) == 2, (
-        "where one text ends counts"
-    )
 
 
 def test_what_others_trained_on_is_found_and_counted(three: list[Task]) -> None:
@@ -667,8 +599,9 @@ NAMES_OF_REAL = {"sst2_sentences": "sst2", "yelp_reviews": "yelp"}
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_files_ask_like_the_registry(path: Path) -> None:
     found, row = read_task(path), TASKS[NAMES_OF_REAL.get(path.stem, path.stem)]
-    assert found.name == path.stem and found.template == row.template and found.metric == row.metric
-    assert found.labels[found.positive] == row.labels[row.positive]
+    assert (found.name, found.template, found.metric, found.labels[found.positive]) == (
+        path.stem, row.template, row.metric, row.labels[row.positive],
+    )  # fmt: skip
     for kind in ("masked", "causal"):
         assert dict(zip(found.labels, getattr(found.label_words, kind), strict=True)) == dict(
             zip(row.labels, getattr(row.label_words, kind), strict=True)
@@ -694,8 +627,9 @@ def test_files_load(path: Path, real: Path) -> None:
 def test_small_classes_give_what_they_have(real: Path) -> None:
     """TREC has 84 abbreviations: 67 to train, 17 to validate; the other classes give 128 each."""
     splits = load(task(FOLDER / "trec.yaml"), k_shot=128, seed=13)
-    assert np.bincount(splits.train["label"]).tolist() == [128, 128, 67, 128, 128, 128]
-    assert np.bincount(splits.validation["label"]).tolist() == [128, 128, 17, 128, 128, 128]
+    assert (np.bincount(splits.train["label"]).tolist(), np.bincount(splits.validation["label"]).tolist()) == (
+        [128, 128, 67, 128, 128, 128], [128, 128, 17, 128, 128, 128],
+    )  # fmt: skip
     assert "classes with too few rows give fewer" in splits.notes[0]
 
 
@@ -743,7 +677,45 @@ def test_ten_thousand_pairs_of_real_texts_take_seconds(real: Path) -> None:
 
 
 IS_SAME = {True: Comparison.SAME, False: Comparison.DIFFERENT, None: Comparison.UNKNOWN}
+LABELLED = pd.DataFrame({"label": [0, 1]})
+SPLITS: Any = SimpleNamespace(train=LABELLED, validation=LABELLED, test=LABELLED, fingerprint="f", words=1.0)
 test_by_hand = by_hand(
+    ("the paper's tasks and its other sets are all there",
+     ["sst2", "cr", "mr", "mpqa", "trec", "ag_news", "subj", "qnli", "snli", "mnli", "rte", "mrpc", "qqp", "imdb",
+      "yelp", "amazon", "mnli_01", "snli_01"], list, TASKS),
+    ("F1 is about paraphrases and duplicates", {"mrpc": "equivalent", "qqp": "duplicate"},
+     lambda: {name: row.labels[row.positive] for name, row in TASKS.items() if row.metric == "f1"}),
+    ("no two built-in tasks are called the same", len(TASKS), lambda: len({readable_name(name) for name in TASKS})),
+    ("and none by an id", set(),
+     lambda: {readable_name(name) for name in TASKS} & {*SHIPPED.values(), *TASKS}),
+    *((f"a change counts for the readouts that look at it: {change}", readouts,
+       lambda change=change: {kind for kind in KINDS if definition(of(change), kind) != definition(of({}), kind)})
+      for change, readouts in CHANGES),
+    *((f"what only names or describes leaves the definition of {readout}: {change}", definition(of({}), readout),
+       definition, of(change), readout) for change in SAME for readout in (None, *KINDS)),
+    ("a note of one readout tells of that one", definition(of({}), "prompt"),
+     lambda: task_note(of({}), SPLITS, "prompt").definition),
+    ("a note of none tells of all", definition(of({})), lambda: task_note(of({}), SPLITS).definition),
+    ("a definition that is not known is not written", ["absent", "x"],
+     lambda: [TaskNote(name="mine", labels=("a", "b"), **more).model_dump(mode="json").get("definition", "absent")
+              for more in ({}, {"definition": "x"})]),
+    ("k-shot takes the first of each class of one shuffle", True,
+     lambda: {*k_shot_rows(np.array([0, 1] * 50), 4, 7)[0]} < {*k_shot_rows(np.array([0, 1] * 50), 8, 7)[0]}),
+    ("a tenth and the rest partition", ([23, 2], list(range(25))),
+     lambda: ([*map(len, tenth(25, 0))], sorted(np.concatenate(tenth(25, 0)).tolist()))),
+    ("of two rows each side has one", [1, 1], lambda: [*map(len, tenth(2, 0))]),
+    *((f"a cap of {most} keeps all of five", [0, 1, 2, 3, 4], lambda most=most: capped(np.arange(5), most, 0).tolist())
+      for most in (None, 5)),
+    *((f"compared by letters and digits: {text}", same, plain, text) for text, same in (
+        ("It's  9 of 10!", "its9of10"), ("its 9 OF 10", "its9of10"),
+        ("??", "??"),  # a text without letters is itself
+        ("Очень хорошо!", "оченьхорошо"))),
+    *((f"{one} and {other} are one text: {is_same}", is_same, lambda one=one, other=other: plain(one) == plain(other))
+      for one, other, is_same in (
+        ("naïve", "nave", True), ("nave", "naive", False),  # sources write accents in different ways
+        ("很好 2024", "不好 2024", False))),  # every script counts
+    ("where one text ends counts", 2,
+     lambda: len({*digests(pd.DataFrame({"text_a": ["ab", "a"], "text_b": ["c", "bc"]}))})),
     ("data of a hub are told by name", [["sst2"]], lambda: task_stamp(registry.task("sst2"))),
     ("the worker has no rule of its own", {task_stamp}, lambda: {request.task_stamp, operations.task_stamp}),
     ("nor for a file", user_file.file_stamp, lambda: request.file_stamp),

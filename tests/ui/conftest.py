@@ -1,7 +1,5 @@
 """Fixtures of the shared store of fake runs as the user's own folder."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

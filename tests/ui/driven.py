@@ -1,7 +1,5 @@
 """A page, or a script with controls, as a visitor drives it: address, fields by label, text, tables and figures."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

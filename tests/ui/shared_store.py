@@ -1,7 +1,5 @@
 """One folder of small fake runs, made once per session; tests must copy it before they change anything."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

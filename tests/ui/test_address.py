@@ -1,8 +1,6 @@
 """Tests of the address as the state: it holds the non-default choices and a form's fields that fit, can be typed, and
 survives a page switch."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

@@ -1,8 +1,6 @@
 """Tests of the dashboard's cache: one read, another if a run, a study or a file has changed, and no mix-up of runs; and
 of values cached during one run of a page, and no longer."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

@@ -1,8 +1,6 @@
 """Tests of a chart in the form that every page shows, of its size in presenter mode (as large as the window allows),
 and of downloads: a table that can be read again, a page without network, names valid on every file system."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json
@@ -19,6 +17,7 @@ from skillviz.plots.theme import GROUND, template
 from skillviz.show.exhibit import Exhibit
 from skillviz.ui import chart, exports
 from skillviz.ui.chart import FOLD, as_lists, as_shown, drawn_once
+from tests.core.by_hand import by_hand
 from tests.ui import driven
 
 
@@ -71,8 +70,8 @@ def two_lines() -> go.Figure:
 def test_an_exhibits_figure_is_written_once_for_all_who_see_it_in_one_way() -> None:
     # equal, but not the same object: one might change later
     one, again = (Exhibit("lines", "Two lines", two_lines(), "", "", pd.DataFrame()) for _ in range(2))
-    assert as_shown(one) is as_shown(one) is not as_shown(again)
-    assert as_shown(one).to_dict() == as_shown(again).to_dict()
+    first, other = as_shown(one), as_shown(again)
+    assert as_shown(one) is first is not other and first.to_dict() == other.to_dict()
     assert as_shown(one, "box").to_dict()["layout"]["dragmode"] == "select"
 
 
@@ -95,8 +94,8 @@ def test_arrays_are_lists_and_the_template_is_in_its_place() -> None:
     assert (drawn["data"][0]["y"], drawn["data"][1]["z"]) == ([1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]])
     layout, title = drawn["layout"], ours.yaxis.title.font.to_plotly_json()
     assert layout.get("template") is None and layout["font"]["color"] == ours.font.color
-    nticks = [layout[axis]["nticks"] for axis in ("yaxis", "yaxis2")]
-    assert nticks == [3, ours.yaxis.nticks], "what the figure says wins; the second axis is one that only a trace names"
+    # What the figure says wins; the second axis is one that only a trace names.
+    assert [layout[axis]["nticks"] for axis in ("yaxis", "yaxis2")] == [3, ours.yaxis.nticks]
     assert layout["yaxis"]["title"] == {"font": title, "standoff": 8, "text": "share"}
     assert [layout[axis].get("showline", False) for axis in ("xaxis", "xaxis2", "yaxis")] == [True, True, False]
 
@@ -149,16 +148,13 @@ def presented() -> None:
 def factors(window: dict[str, float] | None = None, present: str = "yes") -> list[tuple[float, ...]]:
     """Return the growth factors of three figures of different heights, for pixels and for type."""
     test = driven.opened(presented, {"presenter.window": window} if window else {}, present=present)
-    assert not test.exception
-    return [tuple(map(float, text.value.split())) for text in test.text]
+    return [tuple(map(float, line.split())) for line in driven.said(test, "text").splitlines()]
 
 
 def test_a_figure_grows_in_the_mode_until_the_window_is_full_and_never_shrinks() -> None:
-    (small, of_small), (fitting, of_fitting), (tall, of_tall) = factors()
-    assert (small, tall) == (1.5, 1)
-    assert 1 < fitting < 1.5 and 436 * fitting == pytest.approx(720 - 13.8 * 17.92 - 12)
-    of_type = [of_small, of_fitting, of_tall]
-    assert of_type == [1.5, max(fitting, 1.12), 1.12], "the type of a tall figure is as large as the page's"
+    sizes, of_type = zip(*factors(), strict=True)
+    assert sizes == (1.5, pytest.approx((720 - 13.8 * 17.92 - 12) / 436), 1) and 1 < sizes[1] < 1.5
+    assert of_type == (1.5, max(sizes[1], 1.12), 1.12), "the type of a tall figure is as large as the page's"
     assert factors({"height": 1080, "rem": 26}) == [(1.5, 1.5), (1.5, 1.5), (1, 1.5)], "in a larger window"
     assert factors(present="") == [(1, 1)] * 3
 
@@ -173,17 +169,16 @@ def test_the_page_holds_plotly_and_the_themes_ground(theme: str) -> None:
     figure = go.Figure(go.Scatter(y=[1, 2])).update_layout(template=template(theme))
     page = exports.html(figure, exports.Heading("How small?", ("cr < mr", "95% intervals over examples"))).decode()
     assert len(page) > 1_000_000 and "cdn.plot.ly" not in page.split("</script>")[0]
-    assert GROUND[theme] in page and "How small?" in page
-    assert "cr &lt; mr" in page and "95% intervals over examples" in page, "names are words, not markup"
+    # Names are words, not markup.
+    assert not driven.lacks(page, GROUND[theme], "How small?", "cr &lt; mr", "95% intervals over examples")
     assert figure.layout.title.text is None, "the figure on the page is left as it is"
 
 
-@pytest.mark.parametrize(
-    ("parts", "name"),
-    [(("run-1", "by layer"), "run-1-by-layer"), (("", "a/b:c"), "a-b-c"), (("ä b",), "b")],
-)
-def test_file_names(parts: tuple[str, ...], name: str) -> None:
-    assert exports.file_name(*parts) == name
+test_file_names = by_hand(
+    *((name, name, exports.file_name, *parts) for name, *parts in (
+        ("run-1-by-layer", "run-1", "by layer"), ("a-b-c", "", "a/b:c"), ("b", "ä b"),
+    ))
+)  # fmt: skip
 
 
 WITHOUT_DOWNLOAD = {

@@ -1,8 +1,6 @@
 """Tests of runs side by side: which are compared at first, short names, stored values, paired differences, specs; and
 sentences whose claims need a supporting interval, and whose limits have their reason."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +22,9 @@ from skillviz.ui.chip import lead_of
 from skillviz.ui.pages import compare
 from skillviz.ui.pages.compare import MOST, Side, localizers_at, seeds_of, spec_differences, to_begin_with
 from tests.fake_run import fake_run
+from tests.plots.facts import Between
 from tests.show import test_briefs
+from tests.tables import says
 from tests.ui.driven import lacks
 from tests.ui.shared_store import SMALL
 from tests.ui.test_chip import chips
@@ -76,10 +76,10 @@ def test_names_say_what_differs_and_nothing_else(store: Store, three: tuple[Side
 
 
 def test_other_pairs_and_their_finetuned_models_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
-    pairs = ["SST-2 · tiny-base", "MRPC · tiny-base"]
-    assert names_of(three[0].run, elsewhere) == [f"stagewise, {pair}" for pair in pairs]
     tuned = compare.finetuned(sides_of(three[0].run, elsewhere, three[1].run))
-    assert list(tuned) == [f"fine-tuned, {pair}" for pair in pairs]
+    assert [names_of(three[0].run, elsewhere), list(tuned)] == [
+        [f"{state}, {pair} · tiny-base" for pair in ("SST-2", "MRPC")] for state in ("stagewise", "fine-tuned")
+    ]
 
 
 def test_repetitions_say_what_is_different(store: Store, three: tuple[Side, ...]) -> None:
@@ -89,37 +89,25 @@ def test_repetitions_say_what_is_different(store: Store, three: tuple[Side, ...]
     assert one == "stagewise" and again.startswith("stagewise, ") and "#" not in again
 
 
-@pytest.mark.parametrize(
-    ("other", "name"),
-    [
-        (brief("two", scored=(1, ("mnli",), True)), "also scored on MNLI"),
-        (changed("two", of={"steps": "7"}), "steps 7"),
-    ],
-    ids=["other data", "a setting"],
-)
-def test_what_differs_is_in_the_name(other: RunBrief, name: str) -> None:
-    assert compare.short_names([brief("one"), other]) == ["stagewise", f"stagewise, {name}"]
-
-
 def told(run: Run, **fields) -> Run:
     return Run(run.path, run.record.model_copy(update=fields))
 
 
 def test_runs_of_other_data_are_not_paired_and_the_reason_is_said(three: tuple[Side, ...], elsewhere: Run) -> None:
     baseline, other = sides_of(three[0].run, elsewhere)
-    assert compare.unlike(three[1], three[0]) == ""
-    assert compare.unlike(other, baseline) == "it was scored on another task (MRPC, not SST-2)"
     note = baseline.record.task.model_copy(update={"fingerprint": "d" * 64})
-    for task, why in ((note, "sha256"), (None, "does not say")):
-        assert why in compare.unlike(Side("other", baseline.brief, told(baseline.run, task=task)), baseline)
+    retold = [Side("other", baseline.brief, told(baseline.run, task=task)) for task in (note, None)]
+    same, another, *others = (compare.unlike(side, baseline) for side in (three[1], other, *retold))
+    assert (same, another) == ("", "it was scored on another task (MRPC, not SST-2)")
+    assert "sha256" in others[0] and "does not say" in others[1]
 
 
 def test_values_are_the_stored_ones_and_a_shared_finetuned_model_is_one_row(three: tuple[Side, ...]) -> None:
     table = compare.values(three, "grafted", ("accuracy", "ece"))
     assert list(dict.fromkeys(table["run"])) == [FIRST, SECOND, THIRD, "fine-tuned"]
     stored = three[1].record.metrics["test"].states["grafted"]["ece"]
-    row = table[(table["run"] == SECOND) & (table["metric"] == "ece")].iloc[0]
-    assert row[["value", "low", "high"]].tolist() == [stored.value, stored.low, stored.high]
+    row = table.set_index(["run", "metric"]).loc[(SECOND, "ece"), ["value", "low", "high"]]
+    assert row.tolist() == [stored.value, stored.low, stored.high]
     assert "fine-tuned" not in set(compare.values(three, "finetuned", ("accuracy",))["run"])
 
 
@@ -150,10 +138,8 @@ def test_only_shared_examples_count_whatever_their_order(three: tuple[Side, ...]
     wanted = metric_difference(part.logits, base.logits[even], part.labels, "accuracy")
     assert table[["n", "value"]].to_numpy().tolist() == [[60, pytest.approx(wanted.value)]]
     apart = Answers(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
-    assert [len(less_baseline(found, "A", ("accuracy",), 1)) for found in ({"A": base, "B": apart}, {"A": base})] == [
-        0,
-        0,
-    ]
+    none = (less_baseline(found, "A", ("accuracy",), 1) for found in ({"A": base, "B": apart}, {"A": base}))
+    assert [rows.empty for rows in none] == [True, True]
 
 
 def test_the_finetuned_model_of_one_pair_does_not_differ_from_itself(three: tuple[Side, ...]) -> None:
@@ -173,8 +159,8 @@ def test_shares_have_their_chance_beside_them() -> None:
     iou, one_way = (compare.shares(regions, kind).set_index(["row", "column"]) for kind in ("iou", "overlap"))
     assert iou["value"].loc[[("A", "B"), ("A", "A")]].tolist() == [5 / 25, 1]
     assert one_way["value"].loc[[("A", "B"), ("B", "A")]].tolist() == [0.25, 0.5]
-    assert one_way.loc[("A", "B"), ["chance", "chance_low", "chance_high"]].tolist() == [0.1, 0.0, 0.25]
-    assert 0 < iou.loc[("A", "B"), "chance"] < 0.1
+    chance = [*one_way.loc[("A", "B"), ["chance", "chance_low", "chance_high"]], iou.loc[("A", "B"), "chance"]]
+    assert chance == [0.1, 0.0, 0.25, Between(0, 0.1)]
 
 
 def with_spec(side: Side, **changed) -> Side:
@@ -204,7 +190,7 @@ def test_specs_show_only_what_differs_with_defaults_named(
 
 def table(*rows: tuple) -> pd.DataFrame:
     columns = ["run", "metric", "value", "low", "high", "n", "p", "gained", "lost"]
-    return pd.DataFrame(rows, columns=columns).assign(debiased=float("nan"))
+    return pd.DataFrame(rows, columns=columns).assign(debiased=np.nan)
 
 
 BETTER = ("B", "accuracy", 0.03, 0.01, 0.05, 100, 0.002, 9, 1)
@@ -243,14 +229,31 @@ class FakeRun:
     record = None
 
 
-def test_mcnemar_in_words() -> None:
-    (line,) = compare.mcnemar(table(("B", "accuracy", 0.03, 0.01, 0.05, 1821, 0.0000001, 90, 10)), "A")
-    assert not lacks(line, "**B**", "below 0.001", "1,821", "right on 90", "A on 10")
-    assert compare.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A") == []
-
-
-def test_unknown_ids_are_shown_as_they_are() -> None:
-    assert not lacks(compare.unknown(["no-such_run"]), r"no-such\_run", "SKILLVIZ_RUNS")
+test_what_is_said_beside_the_figures = says({
+    "McNemar's test": (
+        lambda: " ".join(
+            compare.mcnemar(table(("B", "accuracy", 0.03, 0.01, 0.05, 1821, 0.0000001, 90, 10)), "A")
+        ),
+        ("**B**", "below 0.001", "1,821", "right on 90", "A on 10"),
+    ),
+    "no test of F1": (
+        lambda: " ".join(compare.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A")), ("^$",),
+    ),
+    "unknown ids as they are": (
+        lambda: compare.unknown(["no-such_run"]), (r"no-such\_run", "SKILLVIZ_RUNS"),
+    ),
+    "other data in a name": (
+        lambda: "; ".join(compare.short_names([brief("one"), brief("two", scored=(1, ("mnli",), True))])),
+        ("^stagewise; stagewise, also scored on MNLI$",),
+    ),
+    "a setting in a name": (
+        lambda: "; ".join(compare.short_names([brief("one"), changed("two", of={"steps": "7"})])),
+        ("^stagewise; stagewise, steps 7$",),
+    ),
+    "settings in a name": (
+        lambda: compare.sides([BATCH, BATCH], [FakeRun()] * 2)[0].name, ("^learned, ranked, batch size 64$",),
+    ),
+})  # fmt: skip
 
 
 MANY = [
@@ -317,7 +320,6 @@ def test_the_only_run_of_its_pair_gives_way_to_a_pair_with_more() -> None:
     assert to_begin_with([DEMO, *SHIPPED], DEMO)[0] == "demo", "a run of a pair that ships has its company"
 
 
-def test_names_are_unique_and_say_the_settings() -> None:
+def test_names_are_unique() -> None:
     briefs = [*MANY, brief("twin-000001", "random"), brief("twin-000002", "random")]
     assert len({*run_labels(briefs).values()}) == len(briefs)
-    assert compare.sides([BATCH, BATCH], [FakeRun()] * 2)[0].name == "learned, ranked, batch size 64"

@@ -1,7 +1,5 @@
 """Tests of a page without available models: it names the missing member and the command that makes or fetches it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -81,8 +79,7 @@ def test_a_shipped_run_of_real_models_names_what_is_missing_and_the_command(
     monkeypatch.setattr("skillviz.tasks.project.project_root", lambda: tmp_path / "project")
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
     if has_base:
-        base = tmp_path / "models" / "minilm-l6"
-        base.mkdir(parents=True)
+        (base := tmp_path / "models" / "minilm-l6").mkdir(parents=True)
         (base / "model.safetensors").touch()
         monkeypatch.setenv("SKILLVIZ_REAL", str(tmp_path))
     test = page(asks=["evaluate_region"])
@@ -94,16 +91,14 @@ def test_where_models_or_data_are_missing_the_opening_run_is_offered() -> None:
     opening = hero([brief_of(run, is_of_user=False) for run in Store(shipped_root()).list()])
     assert opening is not None
     missing = [("BadData", "'train.jsonl' is not there.")]
-    test = page(fails=missing)
+    test, again = page(fails=missing), page(opening.id, fails=missing)
     (offer,) = test.button
     assert offer.click().run().query_params["run"] == opening.id and not test.exception
-    again = page(opening.id, fails=missing)
     assert said(again) and not again.button, "on the run itself it would lead nowhere"
 
 
 def test_where_the_models_are_here_and_the_data_are_not_it_says_what_needs_none(tmp_path: Path) -> None:
-    base, finetuned = map(str, tiny_pair(tmp_path))
-    task = tiny_task(tmp_path / "away")
+    (base, finetuned), task = map(str, tiny_pair(tmp_path)), tiny_task(tmp_path / "away")
     run = fake_run(Store(tmp_path / "runs"), sizes=("1%",), base=base, finetuned=finetuned, task=str(task))
     for file in task.parent.glob("*.jsonl"):
         file.unlink()

@@ -1,7 +1,5 @@
 """Tests of the server around the pages: its headers, the browser that it opens, and its readiness when it answers."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gc
@@ -52,8 +50,8 @@ def test_what_a_pdf_needs_has_an_address(monkeypatch: pytest.MonkeyPatch, base: 
 
 def upgraded(address: str, origin: str) -> int:
     """Return the status of a websocket request from a page of this origin."""
-    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Origin": origin}
-    headers["Sec-WebSocket-Key"] = base64.b64encode(bytes(16)).decode()
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Origin": origin,
+               "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode()}  # fmt: skip
     with closing(http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)) as connection:
         connection.request("GET", "/_stcore/stream", headers=headers)
         return connection.getresponse().status

@@ -1,8 +1,6 @@
 """Tests of the sentences of methods, tasks and sequences: a claim needs an interval that excludes zero. The command of
 the methods page is right."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Any
@@ -23,8 +21,8 @@ from skillviz.studies.subject import place, subject
 from skillviz.tasks.project import located
 from skillviz.ui.chip import lead_of
 from skillviz.ui.pages import continual, methods, tasks
-from tests.tables import plain
-from tests.ui.driven import lacks
+from tests.refused import refuses
+from tests.tables import check, plain, says
 from tests.ui.test_chip import chips
 
 MR = {"base": SMALL.base, "readout": "head", "task": "examples/tasks/mr.yaml", "recipe": "sgd"}
@@ -62,8 +60,8 @@ def test_the_command_names_what_is_ones_own(
 def test_the_command_asks_for_scores_on_other_data(base: str, task: str, tmp_path: Path) -> None:
     line, is_whole = command(task, base=base, task=f"examples/tasks/{task}.yaml")
     _, _, study = study_of(_request(line), Store(tmp_path))
-    assert is_whole and any("uci_yelp" in str(entry.get("others")) for entry in study.runs)
-    assert {place(str(entry["base"])) for entry in study.runs} == {place(base)}
+    assert is_whole and {place(str(entry["base"])) for entry in study.runs} == {place(base)}
+    assert any("uci_yelp" in str(entry.get("others")) for entry in study.runs)
     assert any(task in str(entry["task"]) for entry in study.runs)
 
 
@@ -71,8 +69,8 @@ def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_pat
     line, _ = command("cr", base="my/base", task="examples/tasks/cr.yaml")
     subj, _ = command("subj", base="my/base", task=SUBJ)
     assert methods.OTHER not in line and methods.OTHER in subj
-    with pytest.raises(BadInput, match="which no requested task can be scored on"):
-        study_of(_request(subj.replace(methods.OTHER, MR["task"])), Store(tmp_path))
+    request = _request(subj.replace(methods.OTHER, MR["task"]))
+    refuses(BadInput, "which no requested task can be scored on", study_of, request, Store(tmp_path))
     other = tmp_path / "other.yaml"
     other.write_text(located(SUBJ).read_text().replace("name: subj", "name: other"))
     _, _, study = study_of(_request(subj.replace(methods.OTHER, str(other))), Store(tmp_path))
@@ -103,12 +101,15 @@ def further(differences: pd.DataFrame) -> str:
     return methods.further_words(methods.judged(differences, METRICS), METRICS)
 
 
+def with_chips(text: str, count: int = 1) -> str:
+    """Return the text, which has so many chips, without their signs."""
+    assert text.count("-badge[") == count
+    return chips(plain(text))
+
+
 def said(differences: pd.DataFrame) -> str:
-    """Return the page's sentence, without the signs of its one chip."""
     lead = lead_of(differences, "accuracy", "method", OTHERS)
-    sentence = methods.comparison(lead, Selection("mr", "all", "stagewise"), 0.001)
-    assert sentence.count("-badge[") == 1
-    return chips(sentence).replace("\N{NO-BREAK SPACE}", " ")
+    return with_chips(methods.comparison(lead, Selection("mr", "all", "stagewise"), 0.001))
 
 
 def test_the_sentence_claims_only_what_an_interval_allows() -> None:
@@ -120,9 +121,8 @@ def test_the_sentence_claims_only_what_an_interval_allows() -> None:
         "**MR**: accuracy of **region re-trained** better +2.0 points (95%: 1.0–3.0) vs a graft of **0.1%**."
     )
     of_accuracy, _, of_ece = chips(further(frame)).replace("  \n", "\n").partition("ECE: ")
-    assert "Accuracy: **BitFit** worse −3.0 points (−4.0 to −2.0)\n" in of_accuracy
-    assert not lacks(of_ece, "**BitFit** worse +4.0 points", "**region re-trained** no clear difference")
-    assert "No stored study" not in of_accuracy + of_ece
+    check(of_accuracy, ("Accuracy: **BitFit** worse −3.0 points (−4.0 to −2.0)\n",), ("No stored study",))
+    check(of_ece, ("**BitFit** worse +4.0 points", "**region re-trained** no clear difference"), ("No stored study",))
 
 
 def test_another_choice_of_a_region_is_told_and_is_no_other_method() -> None:
@@ -147,28 +147,13 @@ def test_verdicts_are_judged_among_the_other_methods_in_the_metrics_shown() -> N
 
 
 PAIR = [("related", 0.3, 0.25, 0.35), ("unrelated", 0.1, 0.08, 0.12)]
-BY_CHANCE = {"kind": "overlap", "chance": 0.03, "chance_low": 0.02, "chance_high": 0.04, "pairs": 4, "seeds": 3}
 
 
-@pytest.mark.parametrize(
-    ("rows", "kind", "says"),
-    [
-        ([*PAIR, ("related - unrelated", 0.2, 0.1, 0.3)], "overlap", [
-            "^**Related tasks share more** confirmed: related 30.0% (25.0–35.0), unrelated 10.0% (8.0–12.0) "
-            "of one region's entries; difference +20.0 points (95%: 10.0–30.0, 3 mask seeds); "
-            "by chance 3% (95%: 2–4%).$"]),
-        ([*PAIR, ("related - unrelated", -0.2, -0.3, -0.1)], "overlap", ["share more** contradicted: "]),
-        ([*PAIR, ("related - unrelated", 0.2, -0.1, 0.5)], "overlap", ["share more** inconclusive: "]),
-        ([*PAIR, ("related - unrelated", 0.2, np.nan, np.nan)], "overlap",
-         ["not measured: ", "difference +20.0 points (one mask seed, so no interval)"]),
-        (PAIR[1:], "overlap", ["unrelated 10.0%", "No two of these tasks are of one family"]),
-        (PAIR, "iou", ["^No two regions were compared.$"]),
-    ],
-    ids=["more", "less", "open", "one seed", "no kin", "nothing compared"],
-)  # fmt: skip
-def test_more_less_or_open_is_read_off_the_interval(rows: list[tuple], kind: str, says: list[str]) -> None:
-    told = tasks.isolation(pd.DataFrame(rows, columns=["relation", "value", "low", "high"]).assign(**BY_CHANCE), kind)
-    assert not lacks(f"^{chips(plain(told))}$", *says) and told.count("-badge[") == (len(rows) > 2)
+def isolation(*rows: tuple, kind: str = "overlap") -> str:
+    frame = pd.DataFrame(rows, columns=["relation", "value", "low", "high"]).assign(
+        kind="overlap", chance=0.03, chance_low=0.02, chance_high=0.04, pairs=4, seeds=3
+    )
+    return with_chips(tasks.isolation(frame, kind), len(rows) > 2)
 
 
 GAIN = pd.DataFrame(
@@ -188,22 +173,6 @@ SPAN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("gain", "kin", "says"),
-    [
-        (GAIN, KIN, [
-            SPAN, "In 2 pairs of related tasks, one task's region helps the other in 1 and harms it in 0",
-            "In 1 pair of unrelated tasks, one task's region helps the other in 0 and harms it in 1"]),
-        (GAIN.iloc[:0], KIN, ["^$"]),
-        (GAIN.iloc[:1], {}, ["^A region recovers **90.0%** of the multi-task model's gain on its own task."]),
-        (UNKNOWN, KIN, [f"^{SPAN}{exhibits.NO_INTERVALS}$"]),
-    ],
-    ids=["several", "none", "one task has no span", "without intervals, said once"],
-)  # fmt: skip
-def test_transfer_counts_what_leaves_out_nought(gain: pd.DataFrame, kin: dict, says: list[str]) -> None:
-    assert not lacks(f"^{plain(tasks.transfer(gain, kin))}$", *says)
-
-
 @pytest.mark.parametrize("draw", ["gain", "union"])
 def test_figures_of_gains_say_what_their_intervals_are_or_that_there_are_none(draw: str) -> None:
     frames = [frame.assign(purified=False, what=CHOSEN, n=100, seeds=3) for frame in (GAIN, UNKNOWN)]
@@ -221,27 +190,73 @@ OWN = pd.concat([ROWS.assign(what=CHOSEN), ROWS[ROWS["task"] == "b"].assign(what
 ALONE = UNKNOWN[UNKNOWN["value"].notna()].assign(what=CHOSEN).drop_duplicates("task")
 
 
-@pytest.mark.parametrize(
-    ("rows", "union", "without", "says"),
-    [
-        (ROWS, ("a", "b"), (), ["The union of a and b recovers **90%** (80–100) on a and **20%** (−10 to 50) on b",
-                                "outside it, **30%** (10–50) on c.$"]),
-        (OWN, ("a",), (), ["^The region of a recovers **90%** (80–100) on a; outside"]),
-        (ALONE, ("a",), (), ["^The region of a recovers **90%** on a; outside it, **60%** on b"]),
-        (ROWS.iloc[[0, 2]], ("a", "b"), ("b",), [
-            "^The union of a and b recovers **90%** (80–100) on a; outside it, **30%** (10–50) on c. "
-            "On b the multi-task model gains nothing.$"]),
-        (ROWS.iloc[2:], ("a", "b"), ("a", "b"), ["^Outside it, the union of a and b recovers **30%** (10–50) on c."]),
-        (ROWS.iloc[:0], ("a", "b"), ("a", "b"), [
-            "^There is no gain for the union of a and b to recover. On a and b the multi-task model gains nothing."]),
-    ],
-    ids=["union", "one region", "no interval", "no gain on one", "no gain inside", "no gain"],
-)  # fmt: skip
-def test_a_union_is_told_inside_and_outside_and_tasks_without_a_gain_are_named_once(
-    rows: pd.DataFrame, union: tuple[str, ...], without: tuple[str, ...], says: list[str]
-) -> None:
-    said = plain(tasks.union_words(rows, union, without))
-    assert not lacks(f"^{said}$", *says) and lacks(said, "n/a", "interval") == ["n/a", "interval"]
+UNTOLD = ("n/a", "interval")
+test_what_is_said_of_tasks_is_read_off_the_intervals = says({
+    "isolation, more": (
+        lambda: isolation(*PAIR, ("related - unrelated", 0.2, 0.1, 0.3)),
+        ("^**Related tasks share more** confirmed: related 30.0% (25.0–35.0), unrelated 10.0% (8.0–12.0) "
+         "of one region's entries; difference +20.0 points (95%: 10.0–30.0, 3 mask seeds); "
+         "by chance 3% (95%: 2–4%).$",),
+    ),
+    "isolation, less": (
+        lambda: isolation(*PAIR, ("related - unrelated", -0.2, -0.3, -0.1)), ("share more** contradicted: ",),
+    ),
+    "isolation, open": (
+        lambda: isolation(*PAIR, ("related - unrelated", 0.2, -0.1, 0.5)), ("share more** inconclusive: ",),
+    ),
+    "isolation, one seed": (
+        lambda: isolation(*PAIR, ("related - unrelated", 0.2, np.nan, np.nan)),
+        ("not measured: ", "difference +20.0 points (one mask seed, so no interval)"),
+    ),
+    "isolation, no kin": (
+        lambda: isolation(*PAIR[1:]), ("unrelated 10.0%", "No two of these tasks are of one family"),
+    ),
+    "isolation, nothing compared": (
+        lambda: isolation(*PAIR, kind="iou"), ("^No two regions were compared.$",),
+    ),
+    # Transfer counts what leaves out nought.
+    "transfer, several": (
+        lambda: tasks.transfer(GAIN, KIN),
+        (SPAN, "In 2 pairs of related tasks, one task's region helps the other in 1 and harms it in 0",
+         "In 1 pair of unrelated tasks, one task's region helps the other in 0 and harms it in 1"),
+    ),
+    "transfer, none": (lambda: tasks.transfer(GAIN.iloc[:0], KIN), ("^$",)),
+    "transfer, one task has no span": (
+        lambda: tasks.transfer(GAIN.iloc[:1], {}),
+        ("^A region recovers **90.0%** of the multi-task model's gain on its own task.",),
+    ),
+    "transfer, without intervals, said once": (
+        lambda: tasks.transfer(UNKNOWN, KIN), (f"^{SPAN}{exhibits.NO_INTERVALS}$",),
+    ),
+    # A union is told inside and outside, and tasks without a gain are named once.
+    "a union": (
+        lambda: tasks.union_words(ROWS, ("a", "b"), ()),
+        ("The union of a and b recovers **90%** (80–100) on a and **20%** (−10 to 50) on b",
+         "outside it, **30%** (10–50) on c.$"), UNTOLD,
+    ),
+    "a union of one region": (
+        lambda: tasks.union_words(OWN, ("a",), ()),
+        ("^The region of a recovers **90%** (80–100) on a; outside",), UNTOLD,
+    ),
+    "a union without an interval": (
+        lambda: tasks.union_words(ALONE, ("a",), ()),
+        ("^The region of a recovers **90%** on a; outside it, **60%** on b",), UNTOLD,
+    ),
+    "a union without a gain on one": (
+        lambda: tasks.union_words(ROWS.iloc[[0, 2]], ("a", "b"), ("b",)),
+        ("^The union of a and b recovers **90%** (80–100) on a; outside it, **30%** (10–50) on c. "
+         "On b the multi-task model gains nothing.$",), UNTOLD,
+    ),
+    "a union without a gain inside": (
+        lambda: tasks.union_words(ROWS.iloc[2:], ("a", "b"), ("a", "b")),
+        ("^Outside it, the union of a and b recovers **30%** (10–50) on c.",), UNTOLD,
+    ),
+    "a union without a gain": (
+        lambda: tasks.union_words(ROWS.iloc[:0], ("a", "b"), ("a", "b")),
+        ("^There is no gain for the union of a and b to recover. On a and b the multi-task model gains nothing.",),
+        UNTOLD,
+    ),
+})  # fmt: skip
 
 
 LOST = (-0.1, -0.15, -0.05)
@@ -271,55 +286,54 @@ def beside(stages: pd.DataFrame, told: pd.DataFrame, metric: str) -> str:
 def test_the_headline_has_one_verdict_on_the_task_learned_first() -> None:
     frame = stages(LOST)
     found = told(*(("continual_graft", "continual_naive", "accuracy", task, 0.2, 0.1, 0.3) for task in "ba"))
-    said = continual.summary(frame, found, "accuracy")
-    assert said.count("-badge[") == 1 and chips(plain(said)) == (
+    assert with_chips(continual.summary(frame, found, "accuracy")) == (
         "Accuracy on the first task after all were learned, training within regions vs naive training: "
         "**a** better +20.0 points (95%: 10.0–30.0)."
     )
-    rest = beside(frame, found, "accuracy")
-    assert "**Training within regions** vs naive training. Accuracy: **b** better" in rest
-    assert "**a** better" not in rest
+    check(
+        beside(frame, found, "accuracy"),
+        ("**Training within regions** vs naive training. Accuracy: **b** better",), ("**a** better",),
+    )  # fmt: skip
     assert "No paired comparison" in continual.summary(frame, told(), "accuracy")
     assert "Fewer than two stages" in continual.summary(frame[frame["stage"] == 1], found, "accuracy")
 
 
-@pytest.mark.parametrize(
-    ("change", "metric", "says"),
-    [
-        (LOST, "accuracy", [
-            "^- **Naive training**, accuracy since each task was learned: a **lost** 10.0 points (5.0–15.0).\n"
-            "- **Training within regions**, accuracy since each task was learned: a is unchanged, prediction by "
-            "prediction.$"]),
-        ((0.1, 0.05, 0.15), "accuracy", ["a **gained** 10.0 points"]),
-        ((-0.1, -0.2, 0.01), "accuracy", ["a −10.0 points (−20.0 to 1.0), no clear difference."]),
-        ((0.1, 0.05, 0.15), "ece", ["a **rose** by 10.0 points"]),
-    ],
-)  # fmt: skip
-def test_a_change_since_a_task_was_learned_is_told_with_its_interval(
-    change: tuple[float, float, float], metric: str, says: list[str]
-) -> None:
-    assert not lacks(f"^{plain(continual.since_learned(stages(change, metric), metric))}$", *says)
-
-
-@pytest.mark.parametrize(
-    ("metric", "rows", "says", "omits"),
-    [
-        ("accuracy", [], [], ["better", "worse"]),
-        ("accuracy", [(*NAIVE, "accuracy", task, value, value - 0.05, value + 0.05)
-                      for task, value in (("a", -0.15), ("b", 0.01), ("c", 0.15), ("d", -0.2))],
-         ["\n- **Naive training** vs one model per task. Accuracy: **a** worse −15.0 points (−20.0 to −10.0); "
-          "**c** better +15.0 points (10.0–20.0); **d** worse −20.0 points (−25.0 to −15.0); "
-          "**b** no clear difference\n"],
-         ["**Training within regions** vs"]),
-        ("ece", [(*NAIVE, "ece", "a", 0.1, 0.05, 0.15)], ["ECE: **a** worse +10.0 points"], []),
-    ],
-    ids=["nothing compared", "within regions not compared", "more ECE is worse"],
-)  # fmt: skip
-def test_tasks_are_judged_beside_a_model_of_one_task_with_their_intervals(
-    metric: str, rows: list[tuple], says: list[str], omits: list[str]
-) -> None:
-    said = beside(stages(LOST, metric), told(*rows), metric)
-    assert not lacks(said, *says) and lacks(said, *omits) == omits
+ROSE = (0.1, 0.05, 0.15)
+RELATIVE = told(*(
+    (*NAIVE, "accuracy", task, value, value - 0.05, value + 0.05)
+    for task, value in (("a", -0.15), ("b", 0.01), ("c", 0.15), ("d", -0.2))
+))  # fmt: skip
+test_what_is_said_of_stages_has_intervals = says({
+    "lost since learned": (
+        lambda: continual.since_learned(stages(LOST), "accuracy"),
+        ("^- **Naive training**, accuracy since each task was learned: a **lost** 10.0 points (5.0–15.0).\n"
+         "- **Training within regions**, accuracy since each task was learned: a is unchanged, prediction by "
+         "prediction.$",),
+    ),
+    "gained since learned": (
+        lambda: continual.since_learned(stages(ROSE), "accuracy"), ("a **gained** 10.0 points",),
+    ),
+    "no clear difference since learned": (
+        lambda: continual.since_learned(stages((-0.1, -0.2, 0.01)), "accuracy"),
+        ("a −10.0 points (−20.0 to 1.0), no clear difference.",),
+    ),
+    "rose since learned": (
+        lambda: continual.since_learned(stages(ROSE, "ece"), "ece"), ("a **rose** by 10.0 points",),
+    ),
+    # Tasks are judged beside a model of one task.
+    "nothing compared": (lambda: beside(stages(LOST), told(), "accuracy"), (), ("better", "worse")),
+    "within regions not compared": (
+        lambda: beside(stages(LOST), RELATIVE, "accuracy"),
+        ("\n- **Naive training** vs one model per task. Accuracy: **a** worse −15.0 points (−20.0 to −10.0); "
+         "**c** better +15.0 points (10.0–20.0); **d** worse −20.0 points (−25.0 to −15.0); "
+         "**b** no clear difference\n",),
+        ("**Training within regions** vs",),
+    ),
+    "more ECE is worse": (
+        lambda: beside(stages(LOST, "ece"), told((*NAIVE, "ece", "a", *ROSE)), "ece"),
+        ("ECE: **a** worse +10.0 points",),
+    ),
+})  # fmt: skip
 
 
 def test_comparisons_are_counted_and_an_ece_is_told_with_its_debiased_change() -> None:

@@ -3,27 +3,38 @@ LoRA in training: after merging, an ordinary model has peft's own logits."""
 
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig, AutoModelForMaskedLM
 
-from skillviz.api import finetune, load_pair
+from skillviz.api import finetune
 from skillviz.core.architectures import FAMILIES
 from skillviz.core.parameters import graftable
 from skillviz.errors import BadInput, BadModel
 from skillviz.models.finetune.grid import Attempt, search
 from skillviz.models.finetune.recipes import RECIPES, check_use, grid_of, paper_steps, recipe_row
-from skillviz.models.finetune.region_lock import MovedOutside, RegionLock
 from skillviz.models.finetune.trainable_model import Adapter, adapted, open_trainable
 from skillviz.models.finetune.training import Diverged, Trainer, TrainStep, add_l1_gradient, descend, training_data
-from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
-from tests.models.finetune.trained import region_of, told
-from tests.models.folders import differing, weights
-from tests.refused import refuses
-from tests.tiers import first
-from tests.tiny import tiny_model
+from tests.core.by_hand import near
+from tests.models.finetune.trained import (
+    DataSettings,
+    MovedOutside,
+    RegionLock,
+    TrainingConfig,
+    by_hand,
+    differing,
+    first,
+    load_pair,
+    refused,
+    refuses,
+    region_of,
+    tiny_model,
+    told,
+    weights,
+)
 from tests.tiny_families import ONE_A_SCHEME, family_model
 
 
@@ -39,31 +50,14 @@ def region(bare, tiny):
 
 
 def test_the_table_has_all_and_an_unknown_name_lists_them():
-    wanted = ["sgd", "adamw", "adamw-l1", "bitfit", "lora", "graft-retrain", "multi-task", "continual"]
-    assert [
-        name for name, row in RECIPES.items() if row.sentence.endswith(".") and row.source and row.trained
-    ] == wanted
+    told = [name for name, row in RECIPES.items() if row.sentence.endswith(".") and row.source and row.trained]
+    assert told == ["sgd", "adamw", "adamw-l1", "bitfit", "lora", "graft-retrain", "multi-task", "continual"]
     refuses(BadInput, "known: sgd, adamw, adamw-l1, bitfit", recipe_row, "adam")
 
 
-def test_presets_are_the_paper_s():
-    assert (paper_steps(2, 64), paper_steps(3, 4096), paper_steps(2, 4095)) == (2048, 24_576, 131_040)
-    grid, adamw, bitfit = (grid_of(recipe_row(name), "paper", 8) for name in ("sgd", "adamw", "bitfit"))
-    assert (grid.batch_sizes, grid.rates, adamw.rates) == ((2, 4, 8), (1e-2, 5e-3, 1e-3), (1e-5, 2e-5, 5e-5))
-    assert max(bitfit.rates) == 10 * max(grid.rates) and len(TrainingConfig(grid="paper").points()) == 9
-    assert grid_of(recipe_row("sgd"), "quick", 16).batch_sizes == (16,)
-    assert grid_of(recipe_row("sgd"), "none", 8) is None
-
-
-def test_the_linear_rate_ends_near_zero_and_warms_up():
-    rate, warm = (TrainingConfig(name, steps=n, lr=1.0).settings().rate for name, n in (("adamw", 10), ("lora", 100)))
-    assert [rate(1), rate(2), rate(10)] == pytest.approx([1.0, 0.9, 0.1])
-    assert [warm(3), warm(6), warm(7), warm(100)] == pytest.approx([0.5, 1.0, 1.0, 1 / 94])
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "says"),
-    [
+test_what_does_not_go_together_is_refused_in_a_sentence = refused(
+    BadInput,
+    *((says, partial(check_use, name, **options)) for name, options, says in (
         ("graft-retrain", {}, "--region"),
         ("sgd", {"rank": 2}, "rank goes with the recipe lora"),
         ("sgd", {"tasks": 2}, "learns one task"),
@@ -86,10 +80,8 @@ def test_the_linear_rate_ends_near_zero_and_warms_up():
         ("graft-retrain", {"regions": 1, "optimizer": "lion"}, "known: sgd, adamw, adamw-l1"),
         ("multi-task", {"tasks": 2, "optimizer": "lion"}, "known: sgd, adamw, adamw-l1"),
         ("bitfit", {"extra_trained": True}, "decides what is trained"),
-    ],
-)
-def test_what_does_not_go_together_is_refused_in_a_sentence(name, options, says):
-    refuses(BadInput, says, check_use, name, **options)
+    )),
+)  # fmt: skip
 
 
 def test_bitfit_changes_only_biases(bare, tune):
@@ -110,8 +102,9 @@ def test_bitfit_changes_only_biases(bare, tune):
         "recipe": "bitfit",
     }
     record = told(found.path)
-    assert {name: record[name] for name in wanted} == wanted and found.trained == wanted["trained"]
-    assert record["settings"]["lr"] == 5e-2
+    assert ({name: record[name] for name in wanted}, found.trained, record["settings"]["lr"]) == (
+        wanted, wanted["trained"], 5e-2,
+    )  # fmt: skip
 
 
 @pytest.mark.nightly
@@ -207,8 +200,9 @@ def test_the_grid_keeps_the_best_on_validation(tune):
     assert [(p["batch_size"], p["lr"]) for p in record["grid"]] == [(8, 1e-2), (8, 5e-3), (8, 1e-3)]
     (chosen,) = [p for p in record["grid"] if p["chosen"]]
     assert chosen["value"] == found.scores["validation"]["accuracy"] == max(p["value"] for p in record["grid"])
-    assert record["settings"]["lr"] == chosen["lr"]
-    assert [(r.step, r.steps) for r in seen] == [(step, 45) for step in range(1, 46)]
+    assert (record["settings"]["lr"], [(r.step, r.steps) for r in seen]) == (
+        chosen["lr"], [(step, 45) for step in range(1, 46)],
+    )  # fmt: skip
 
 
 def attempt(scores, settings, on_step):
@@ -256,13 +250,7 @@ def test_a_gradient_that_is_no_number_ends_training_before_anything_moves(name, 
 @pytest.mark.parametrize("name", ["sgd", "adamw-l1", "bitfit", "lora", "graft-retrain"])
 def test_every_recipe_runs_on_cuda(name, bare, tune, region):
     done = tune(recipe=name, region=region if name == "graft-retrain" else None, steps=5, device="cuda")
-    load_pair(bare, done.path)
-    assert done.touched > 0
-
-
-def test_the_last_step_is_kept_where_it_is_asked_for() -> None:
-    last = TrainingConfig(readout="prompt", steps=700, keep="last").settings()
-    assert last.check_every == last.steps == 700 and TrainingConfig(steps=700).settings().check_every < 700
+    assert load_pair(bare, done.path).d > 0 and done.touched > 0
 
 
 # The names of query and value, from the families' modeling files.
@@ -317,13 +305,9 @@ def test_merged_logits_are_peft_s(family):
         assert mine.shape == other.shape
         mine.data.normal_(0, 0.2, generator=generator)
         other.data.copy_(mine.data)
-    ids = torch.arange(5, 15)[None]
     model.config.pad_token_id = twin.config.pad_token_id = 0
-    with torch.inference_mode():
-        wanted = joined.eval()(input_ids=ids).logits
-        merged = adapter.merge().eval()
-        assert torch.allclose(merged(input_ids=ids).logits, wanted, rtol=1e-4, atol=1e-5)
-    assert shapes_of(merged) == shapes
+    wanted, merged = logits(joined.eval()), adapter.merge().eval()
+    assert torch.allclose(logits(merged), wanted, rtol=1e-4, atol=1e-5) and shapes_of(merged) == shapes
 
 
 def test_rank_one_on_roberta_base_trains_36864_entries():
@@ -397,12 +381,31 @@ def test_fewer_matrices_are_the_last_ones_value_first(family):
     )
 
 
-def test_an_adapter_on_one_matrix_changes_that_one_and_counts_its_factors(bare, tiny, tmp_path):
-    found = finetune(
-        str(bare), tiny, out=tmp_path / "out", recipe="lora", rank=1, matrices=1, steps=30, lr=0.05, device="cpu"
-    )
+def test_an_adapter_on_one_matrix_changes_that_one_and_counts_its_factors(bare, tune):
+    found = tune(recipe="lora", rank=1, matrices=1, steps=30, lr=0.05)
     pair, record = load_pair(bare, found.path), told(found.path)
     (target,) = adapted(pair.model, pair.table, 1)
     assert target.endswith("value") and moved(pair) == {f"{target}.weight"}
-    assert found.trained == record["trained"] == sum(pair.table.shapes[f"{target}.weight"])
-    assert record["settings"]["matrices"] == 1
+    size = sum(pair.table.shapes[f"{target}.weight"])
+    assert (found.trained, record["trained"], record["settings"]["matrices"]) == (size, size, 1)
+
+
+KEPT_LAST = TrainingConfig(readout="prompt", steps=700, keep="last").settings()
+test_by_hand = by_hand(
+    *((f"the paper's steps for {labels} labels, {k}-shot", steps, paper_steps, labels, k)
+      for labels, k, steps in ((2, 64, 2048), (3, 4096, 24_576), (2, 4095, 131_040))),
+    *((f"the paper's rates of {name}", rates, lambda name=name: grid_of(recipe_row(name), "paper", 8).rates)
+      for name, rates in (("sgd", (1e-2, 5e-3, 1e-3)), ("adamw", (1e-5, 2e-5, 5e-5)))),
+    ("the paper's batch sizes", (2, 4, 8), lambda: grid_of(recipe_row("sgd"), "paper", 8).batch_sizes),
+    ("a rate of bitfit is ten times that of sgd", 1e-1, lambda: max(grid_of(recipe_row("bitfit"), "paper", 8).rates)),
+    ("the paper's grid has nine points", 9, lambda: len(TrainingConfig(grid="paper").points())),
+    ("a quick grid takes the given batch size", (16,), lambda: grid_of(recipe_row("sgd"), "quick", 16).batch_sizes),
+    ("no grid", None, grid_of, recipe_row("sgd"), "none", 8),
+    *((f"the linear rate of {name} at step {step} of {steps}", near(rate),
+       TrainingConfig(name, steps=steps, lr=1.0).settings().rate, step)
+      for name, steps, rates in (  # it warms up, and ends near zero
+        ("adamw", 10, {1: 1.0, 2: 0.9, 10: 0.1}), ("lora", 100, {3: 0.5, 6: 1.0, 7: 1.0, 100: 1 / 94}))
+      for step, rate in rates.items()),
+    ("the last step is kept where it is asked for", (700, 700), attrgetter("check_every", "steps"), KEPT_LAST),
+    ("and else the best of several", True, lambda: TrainingConfig(steps=700).settings().check_every < 700),
+)  # fmt: skip

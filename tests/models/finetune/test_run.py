@@ -23,26 +23,48 @@ import torch
 import yaml
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
-from skillviz.api import Region, Task, finetune, load_pair, task
+from skillviz.api import finetune, task
 from skillviz.core.metrics import METRICS
 from skillviz.errors import BadData, BadInput, BadModel, DiskFull, RandomHead
 from skillviz.models.finetune import training
 from skillviz.models.finetune.journal import Journal, JournalEntry, TrainingState
 from skillviz.models.finetune.multi_task import MultiTaskTrainer
-from skillviz.models.finetune.region_lock import MovedOutside, RegionLock, TrainedRegion
 from skillviz.models.finetune.run import Finetuned, journal_of
 from skillviz.models.finetune.run import finetune as finetune_by_config
 from skillviz.models.finetune.training import TrainStep, batch_rows, best_of, training_data
-from skillviz.models.finetune.training_config import DataSettings, TrainingConfig, default_steps, split_settings
+from skillviz.models.finetune.training_config import default_steps, split_settings
 from skillviz.models.predict import predict
 from skillviz.models.state_file import ENVIRONMENT
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
-from tests.core.by_hand import by_hand, refused, refuses
-from tests.models.finetune.trained import CASES, STEPS, hashes, region_of, told, trained, variant, write_rows
-from tests.models.folders import differing, flip, weights
-from tests.tiers import first
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.models.finetune.trained import (
+    CASES,
+    STEPS,
+    DataSettings,
+    MovedOutside,
+    Region,
+    RegionLock,
+    Task,
+    TrainedRegion,
+    TrainingConfig,
+    by_hand,
+    differing,
+    first,
+    flip,
+    hashes,
+    load_pair,
+    refused,
+    refuses,
+    region_of,
+    tiny_model,
+    tiny_tokenizer,
+    told,
+    trained,
+    variant,
+    weights,
+    write_rows,
+)
+from tests.runs.test_texts import rows_of
 
 CPU = {"device": "cpu"}
 
@@ -77,10 +99,9 @@ def test_batches_are_of_similar_length():
 def test_it_learns_and_keeps_the_best_check(tuned):
     found, _, records = tuned
     checked = {r.step: r.metric for r in records if r.metric is not None}
-    assert [r.step for r in records] == list(range(1, 251)) and list(checked) == [100, 200, 250]
-    best = max(checked.values())
-    assert found.best_step == max(step for step, metric in checked.items() if metric == best)
-    assert found.scores["validation"]["accuracy"] == best >= 0.8
+    assert ([r.step for r in records], list(checked)) == (list(range(1, 251)), [100, 200, 250])
+    best, step = max((metric, step) for step, metric in checked.items())
+    assert (found.best_step, found.scores["validation"]["accuracy"]) == (step, best) and best >= 0.8
     assert np.mean([r.loss for r in records[-50:]]) < np.mean([r.loss for r in records[:50]])
 
 
@@ -102,9 +123,9 @@ def test_embeddings_stay_and_blocks_and_head_move(tuned, bare):
 def test_the_card_says_what_was_done(tuned):
     found, out, _ = tuned
     text, record = (out / "README.md").read_text(), told(out)
-    head = "| split | examples | accuracy | F1 | ECE, plug-in | NLL | Brier score |"
-    said = ("drawn at random with seed 3", "plain SGD, constant rate 0.3", "250 x 8", "embeddings (3,", "`tiny`", head)
-    assert [words for words in said if words not in text] == [] and str(out.parent) not in text
+    said = ("drawn at random with seed 3", "plain SGD, constant rate 0.3", "250 x 8", "embeddings (3,", "`tiny`",
+            "| split | examples | accuracy | F1 | ECE, plug-in | NLL | Brier score |")  # fmt: skip
+    assert [words for words in (*said, str(out.parent)) if words not in text] == [str(out.parent)]
     assert (record["best_step"], len(record["history"]), len(record["base"]["fingerprint"])) == (
         found.best_step, 250, 64,
     )  # fmt: skip
@@ -128,12 +149,9 @@ def test_language_model_heads_stay_where_they_were(base, readout, tiny, tmp_path
 
 @pytest.mark.parametrize("readout", ["prompt"])
 def test_train_embeddings_and_train_head_are_asked_for(base, tiny, tmp_path):
-    found = finetune(
-        str(base), tiny, out=tmp_path / "out", steps=5, readout="prompt", train_embeddings=True, train_head=True, **CPU
-    )
-    assert {"bert.embeddings.word_embeddings.weight", "cls.predictions.bias"} <= differing(
-        weights(base), weights(found.path)
-    )
+    asked = {"steps": 5, "readout": "prompt", "train_embeddings": True, "train_head": True}
+    moved = differing(*map(weights, (base, finetune(str(base), tiny, out=tmp_path / "out", **asked, **CPU).path)))
+    assert {"bert.embeddings.word_embeddings.weight", "cls.predictions.bias"} <= moved
 
 
 @pytest.mark.cases(3, 2)
@@ -144,9 +162,8 @@ def test_train_embeddings_and_train_head_are_asked_for(base, tiny, tmp_path):
 )
 def test_the_result_makes_a_pair_with_its_base_in_float32(base, tiny, tmp_path):
     found = finetune(str(base), tiny, out=tmp_path / "out", steps=3, **CPU)
-    pair = load_pair(base, found.path)
-    assert pair.readout_name == "head" and not pair.outside
-    assert {tensor.dtype for tensor in weights(found.path).values()} == {torch.float32}
+    pair, kinds = load_pair(base, found.path), {tensor.dtype for tensor in weights(found.path).values()}
+    assert (pair.readout_name, pair.outside, kinds) == ("head", {}, {torch.float32})
 
 
 def test_a_head_for_other_labels_is_replaced_and_said(tiny, tmp_path):
@@ -186,26 +203,25 @@ def test_a_folder_with_content_is_kept_unless_told(bare, tiny, tmp_path):
 
 
 def test_a_full_disk_leaves_nothing(bare, tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "skillviz.atomic.os.replace", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
-    )
+    full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    monkeypatch.setattr("skillviz.atomic.os.replace", full)
     refuses(DiskFull, "no space", finetune, str(bare), tiny, out=tmp_path / "out", steps=1, **CPU)
     assert not any(tmp_path.iterdir())
 
 
 def test_k_shot_takes_the_paper_s_steps_and_says_so(bare, tiny, tmp_path):
     found = finetune(str(bare), tiny, out=tmp_path / "out", k_shot=2, lr=0.01, evaluate_test=True, **CPU)
-    assert (len(found.history), set(found.scores)) == (16 * 2 * 2, {"validation", "test"})
     card = (tmp_path / "out" / "README.md").read_text()
-    assert "2 a class, drawn with seed 0" in card and '"text-classification"' in card
+    said = [words in card for words in ("2 a class, drawn with seed 0", '"text-classification"')]
+    assert (len(found.history), set(found.scores), said) == (16 * 2 * 2, {"validation", "test"}, [True, True])
 
 
 def test_a_linear_head_is_a_token_classifier_read_at_the_first_token(bare, tiny, tmp_path):
     finetune(str(bare), tiny, out=tmp_path / "out", steps=20, lr=0.1, head="linear", **CPU)
     model = AutoModelForTokenClassification.from_pretrained(tmp_path / "out").eval()
     pair = load_pair(bare, tmp_path / "out", task=tiny, **CPU)
-    assert sorted(pair.head()) == ["classifier.bias", "classifier.weight"]
-    assert any("bare linear layer on the first token" in note for note in pair.notes)
+    said = any("bare linear layer on the first token" in note for note in pair.notes)
+    assert said and sorted(pair.head()) == ["classifier.bias", "classifier.weight"]
     data = encode(tiny, load(tiny).test, pair.tokenizer, "head")
     with torch.inference_mode():
         alone = [model(input_ids=torch.from_numpy(ids)[None].long()).logits[0, 0].numpy() for ids in data.input_ids]
@@ -218,11 +234,18 @@ def finetune_tasks(base: Path, tasks: list[Task], out: Path, recipe: str = "mult
     return finetune_by_config(str(base), tasks, config, data, out=out, regions=given, device=device)
 
 
-@pytest.fixture(scope="module")
-def tasks(tmp_path_factory):
-    """Return two tasks, one with two labels and one with three."""
-    folder = tmp_path_factory.mktemp("tasks")
-    return [variant(folder, "one", 2, seed=1), variant(folder, "two", 3, seed=2)]
+def two_tasks(*labels: int) -> Any:
+    """Return a fixture: two tasks with these numbers of labels."""
+
+    @pytest.fixture(scope="module")
+    def made(tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
+        folder, names = tmp_path_factory.mktemp("tasks"), ("one", "two")
+        return [variant(folder, name, labels[seed - 1], seed) for seed, name in enumerate(names, start=1)]
+
+    return made
+
+
+tasks, alike = two_tasks(2, 3), two_tasks(2, 2)
 
 
 @pytest.fixture(scope="module")
@@ -251,36 +274,29 @@ def test_folders_of_a_multi_task_model_share_the_body_exactly(bare, tasks, tmp_p
     found, again = (finetune_tasks(bare, tasks, tmp_path / name, steps=40, lr=0.1, seed=2) for name in ("m", "again"))
     one, two = (weights(tmp_path / "m" / name) for name in ("one", "two"))
     own = {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias"}
-    assert differing(one, two) == own and [t["classifier.weight"].shape[0] for t in (one, two)] == [2, 3]
-    name = "encoder.layer.1.output.dense.weight"
+    labels, name = [t["classifier.weight"].shape[0] for t in (one, two)], "encoder.layer.1.output.dense.weight"
+    assert (differing(one, two), labels, {*found.folders}, len(found.history)) == (own, [2, 3], {"one", "two"}, 40)
     assert not torch.equal(weights(bare)[name], one[f"bert.{name}"])
-    assert set(found.folders) == {"one", "two"} and len(found.history) == 40
     pair = load_pair(bare, tmp_path / "m" / "two", task=tasks[1], **CPU)
     mean = np.mean([found.scores[f"{name} validation"]["accuracy"] for name in ("one", "two")])
     record, wanted = told(tmp_path / "m" / "two"), {"recipe": "multi-task", "tasks": ["one", "two"]}
     wanted |= {"touched": int((pair.base != pair.finetuned).sum()), "trained": pair.d}
-    assert {name: record[name] for name in wanted} == wanted and record["mean_validation"] == pytest.approx(mean)
-    assert [r.loss for r in again.history] == [r.loss for r in found.history]
+    assert ({name: record[name] for name in wanted}, record["mean_validation"], [r.loss for r in again.history]) == (
+        wanted, pytest.approx(mean), [r.loss for r in found.history],
+    )  # fmt: skip
     assert not differing(one, weights(tmp_path / "again" / "one"))
 
 
 def test_each_step_draws_one_task_by_the_seed():
     def drawn(seed):
         seen = []
-        together = MultiTaskTrainer(
-            [SimpleNamespace(backward=lambda step, i=i: seen.append(i) or 0.0) for i in range(3)],
-            seed,
-            METRICS["accuracy"],
-        )
+        tasks = [SimpleNamespace(backward=lambda step, i=i: seen.append(i) or 0.0) for i in range(3)]
+        together = MultiTaskTrainer(tasks, seed, METRICS["accuracy"])
         for step in range(300):
             together.backward(step)
         return seen
 
     assert drawn(0) == drawn(0) != drawn(1) and min(np.bincount(drawn(0))) > 70
-
-
-def rows_of(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def of_references(folder: Path, name: str) -> Task:
@@ -297,14 +313,8 @@ def of_references(folder: Path, name: str) -> Task:
 
 @pytest.mark.parametrize(("family", "readout"), [("gpt2", "causal")])
 def test_perplexities_are_averaged_as_perplexities_and_the_lowest_is_kept(base, tmp_path):
-    found = finetune_tasks(
-        base,
-        [of_references(tmp_path, name) for name in ("one", "two")],
-        tmp_path / "m",
-        readout="causal",
-        steps=2,
-        grid="quick",
-    )
+    tasks = [of_references(tmp_path, name) for name in ("one", "two")]
+    found = finetune_tasks(base, tasks, tmp_path / "m", readout="causal", steps=2, grid="quick")
     record = told(tmp_path / "m" / "one")
     values = [found.scores[f"{name} validation"]["perplexity"] for name in ("one", "two")]
     mean = pytest.approx(np.sqrt(values[0] * values[1]))
@@ -338,8 +348,8 @@ def test_texts_of_another_s_test_are_left_out_of_training(tasks, tmp_path):
     train[1]["text"] = texts.validation["text_a"][0]
     write_rows(file, train)
     found = training_data([leaky, tasks[0]], DataSettings(max_test=1), "head")
-    assert [one.counts["train"] for one in found] == [46, 48]
-    assert any("2 of 48 training examples of leaky were left out" in note for note in found[0].splits.notes)
+    said = any("2 of 48 training examples of leaky were left out" in note for note in found[0].splits.notes)
+    assert said and [one.counts["train"] for one in found] == [46, 48]
     assert found[0].splits.fingerprint != load(leaky).fingerprint
     write_rows(file, train[:2])
     refuses(BadData, "every training example", training_data, [leaky, tasks[0]], DataSettings(), "head")
@@ -396,18 +406,8 @@ def test_a_moved_owned_entry_stops_the_sequence(bare, tasks, regions, tmp_path, 
     steps, real = itertools.count(), RegionLock.mask
     # It forgets the mask from the second stage's third step on.
     monkeypatch.setattr(RegionLock, "mask", lambda self: real(self) if next(steps) < 7 else None)
-    refuses(
-        MovedOutside,
-        "at step 3 of stage 2",
-        finetune_tasks,
-        bare,
-        tasks,
-        tmp_path / "s",
-        "continual",
-        regions=regions,
-        steps=5,
-        lr=0.3,
-    )
+    asked = {"recipe": "continual", "regions": regions, "steps": 5, "lr": 0.3}
+    refuses(MovedOutside, "at step 3 of stage 2", finetune_tasks, bare, tasks, tmp_path / "s", **asked)
     assert not any(tmp_path.iterdir())
 
 
@@ -441,17 +441,8 @@ def test_label_words_need_no_head_and_adamw_leaves_owned_entries_too(base, tasks
     finetune_tasks(base, tasks, tmp_path / "s", "continual", regions=given, **options)
     early, late, two = (weights(tmp_path / "s" / place) for place in ("1/one", "2/one", "2/two"))
     assert not differing(early, late) and differing(early, two)
-    refuses(
-        BadInput,
-        "'two' is owned by an earlier task",
-        finetune_tasks,
-        base,
-        tasks,
-        tmp_path / "t",
-        "continual",
-        regions=[given[0]] * 2,
-        **options,
-    )
+    options |= {"recipe": "continual", "regions": [given[0]] * 2}
+    refuses(BadInput, "'two' is owned by an earlier task", finetune_tasks, base, tasks, tmp_path / "t", **options)
 
 
 @pytest.mark.gpu
@@ -486,13 +477,6 @@ test_a_recipe_that_cannot_run_is_refused = refused(
 
 
 Train = Callable[..., Finetuned]
-
-
-@pytest.fixture(scope="module")
-def alike(tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
-    """Return two tasks with two labels each."""
-    folder = tmp_path_factory.mktemp("tasks")
-    return [variant(folder, "one", 2, seed=1), variant(folder, "two", 2, seed=2)]
 
 
 @pytest.fixture
@@ -594,10 +578,11 @@ def test_the_steps_that_are_done_are_not_trained_again_also_on_another_number_of
 def test_a_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
     state = TrainingState([{"step": 1}], 0.5, [torch.ones(2)], [torch.zeros(2)], {0: {"step": torch.tensor(3.0)}})
     state.write(tmp_path / "1", "a")
-    again = TrainingState.read(tmp_path / "1", "a")
+    again, other, absent = (
+        TrainingState.read(tmp_path / name, key) for name, key in (("1", "a"), ("1", "b"), ("2", "a"))
+    )
     torch.testing.assert_close(asdict(again), asdict(state), rtol=0, atol=0)
-    assert not again.is_done
-    assert TrainingState.read(tmp_path / "1", "b") is None and TrainingState.read(tmp_path / "2", "a") is None
+    assert (again.is_done, other, absent) == (False, None, None)
 
 
 def test_no_room_for_a_state_does_not_end_the_training(train: Train, tmp_path: Path, monkeypatch: Any) -> None:
@@ -606,22 +591,25 @@ def test_no_room_for_a_state_does_not_end_the_training(train: Train, tmp_path: P
     assert (tmp_path / "out" / "model.safetensors").is_file() and not journal_of(tmp_path / "out").exists()
 
 
-@pytest.mark.nightly
-def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, alike: list[Task], tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def ending(step: int, number: signal.Signals) -> list[str]:
+    """Return the words that run skillviz, which sends itself a signal before this step."""
     code = (
         "import os, signal, sys; from skillviz.models.finetune import training; from skillviz.cli import main\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "backward = training.Trainer.backward\n"
-        "def interrupted(self, step):\n"
-        "    if step == 9: os.kill(os.getpid(), signal.SIGINT)\n"
+        "def ended(self, step):\n"
+        f"    if step == {step}: os.kill(os.getpid(), {int(number)})\n"
         "    return backward(self, step)\n"
-        "training.Trainer.backward = interrupted; sys.argv = ['skillviz', *sys.argv[1:]]; main()"
+        "training.Trainer.backward = ended; sys.argv = ['skillviz', *sys.argv[1:]]; main()"
     )
+    return [sys.executable, "-c", code]
+
+
+@pytest.mark.nightly
+def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, alike: list[Task], tmp_path: Path) -> None:
+    out = tmp_path / "out"
     words = ["finetune", "--base", str(bare), "--task", str(alike[0].path), "--steps", "20", "--device", "cpu"]
-    said = subprocess.run(
-        [sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True, cwd=Path.cwd()
-    )
+    said = subprocess.run([*ending(9, signal.SIGINT), *words, "--out", str(out)], capture_output=True, text=True)
     assert said.returncode == 130 and "Run the same command again" in said.stderr, said.stderr
     state = TrainingState.read(journal_of(out) / "1.safetensors", Journal(journal_of(out)).stamp)
     assert state is None, "it belongs to a request"
@@ -632,24 +620,13 @@ def test_ctrl_c_in_a_terminal_says_how_to_resume(bare: Path, alike: list[Task], 
 @pytest.mark.nightly
 def test_a_killed_command_resumes(bare: Path, alike: list[Task], tmp_path: Path) -> None:
     """Use kill -9 on the command; the same command again gives the weights of an uninterrupted one."""
-    words = [
-        sys.executable, "-m", "skillviz", "finetune", "--base", str(bare), "--task", str(alike[0].path),
-        "--steps", "60", "--lr", "0.01", "--device", "cpu", "--out",
-    ]  # fmt: skip
-    environment = {**os.environ, ENVIRONMENT: "0"}
-    out = tmp_path / "out"
-    code = (
-        "import os, signal, sys; from skillviz.models.finetune import training; from skillviz.cli import main\n"
-        "backward = training.Trainer.backward\n"
-        "def killed(self, step):\n"
-        "    if step == 40: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return backward(self, step)\n"
-        "training.Trainer.backward = killed; sys.argv = ['skillviz', *sys.argv[1:]]; main()"
-    )
-    killed = subprocess.run([sys.executable, "-c", code, *words[3:], str(out)], env=environment, cwd=Path.cwd())
+    words = ["finetune", "--base", str(bare), "--task", str(alike[0].path), "--steps", "60", "--lr", "0.01",
+             "--device", "cpu", "--out"]  # fmt: skip
+    environment, out = {**os.environ, ENVIRONMENT: "0"}, tmp_path / "out"
+    killed = subprocess.run([*ending(40, signal.SIGKILL), *words, str(out)], env=environment)
     assert killed.returncode == -signal.SIGKILL and not out.exists() and journal_of(out).is_dir()
     for folder in (out, tmp_path / "whole"):
-        subprocess.run([*words, str(folder)], env=environment, cwd=Path.cwd(), check=True, capture_output=True)
-    assert torch.equal(*(weights(folder)["classifier.weight"] for folder in (out, tmp_path / "whole")))
+        command = [sys.executable, "-m", "skillviz", *words, str(folder)]
+        subprocess.run(command, env=environment, check=True, capture_output=True)
     assert hashes(out) == hashes(tmp_path / "whole")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [], "nothing is left beside it"

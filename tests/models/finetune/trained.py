@@ -8,14 +8,24 @@ import numpy as np
 import torch
 import yaml
 
-from skillviz.api import Region, Task
+from skillviz.api import Region, Task, load_pair
 from skillviz.atomic import sha256
-from skillviz.models.finetune.region_lock import TrainedRegion
+from skillviz.models.finetune.region_lock import MovedOutside, RegionLock, TrainedRegion
 from skillviz.models.finetune.run import Finetuned, finetune
 from skillviz.models.finetune.trainable_model import open_trainable
-from skillviz.models.finetune.training_config import TrainingConfig
+from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
 from skillviz.tasks import registry
-from tests.tiny import tiny_rows, tiny_task
+from tests.core.by_hand import by_hand, refused, refuses
+from tests.models.folders import differing, flip, weights
+from tests.tasks.make import write_rows
+from tests.tiers import first
+from tests.tiny import tiny_model, tiny_rows, tiny_task, tiny_tokenizer
+
+# Re-exported, so that a test of fine-tuning imports all from one place.
+__all__ = [
+    "DataSettings", "MovedOutside", "Region", "RegionLock", "Task", "TrainedRegion", "TrainingConfig", "by_hand",
+    "differing", "first", "flip", "load_pair", "refused", "refuses", "tiny_model", "tiny_tokenizer", "weights",
+]  # fmt: skip
 
 STEPS = 12
 CASES: dict[str, dict[str, Any]] = {
@@ -66,10 +76,6 @@ def variant(folder: Path, name: str, labels: int = 2, seed: int = 0) -> Task:
         write_rows(path.parent / f"{split}.jsonl", tiny_rows(rows, labels, seed=10 * seed + number))
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "name": name}))
     return registry.task(path)
-
-
-def write_rows(file: Path, rows: list[dict[str, Any]]) -> None:
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def hashes(folder: Path) -> dict[str, str]:

@@ -21,8 +21,6 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
-from skillviz.studies.engine import run_study
 from skillviz.studies.paper import experiments
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS, experiment, figure4, sensitivity, table8
@@ -34,7 +32,7 @@ from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.store import StudyFolder, open_study
 from tests.refused import refused
 from tests.studies.fake_tables import FAKE_TABLES
-from tests.studies.tiny_study import tiny_scale
+from tests.studies.tiny_study import Store, run_study, tiny_scale
 from tests.tiers import first, in_the_night
 
 
@@ -54,18 +52,31 @@ def keys(found: StudyPlan) -> set[str]:
 
 def test_every_file_of_the_folder_is_an_experiment_and_imports_no_other() -> None:
     for file in Path(experiments.__file__).parent.glob("[!_]*.py"):
-        module = import_module(f"{experiments.__name__}.{file.stem}")
-        rows = [value for value in vars(module).values() if isinstance(value, Experiment)]
-        assert rows[0].name == file.stem and [EXPERIMENTS[row.name] for row in rows] == rows
-        nodes = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
-        assert [node.module for node in nodes if str(node.module).startswith(experiments.__name__)] == []
+        rows = [
+            value
+            for value in vars(import_module(f"{experiments.__name__}.{file.stem}")).values()
+            if isinstance(value, Experiment)
+        ]
+        assert (
+            rows[0].name,
+            [EXPERIMENTS[row.name] for row in rows],
+            [
+                node.module
+                for node in ast.walk(ast.parse(file.read_text()))
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith(experiments.__name__)
+            ],
+        ) == (file.stem, rows, [])
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
     row = EXPERIMENTS[name]
-    assert set(row.makes) <= set(TABLES) and set(row.published) <= set(NAMES)
-    assert row.question.endswith("?") and row.finding.endswith(".")
+    assert (
+        set(row.makes) <= set(TABLES)
+        and set(row.published) <= set(NAMES)
+        and row.question.endswith("?")
+        and row.finding.endswith(".")
+    )
 
 
 @pytest.mark.cases(17, 8)
@@ -73,38 +84,47 @@ def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_planned(name: str, at: str) -> None:
     found = planned_with(name, scale(at))
-    assert (found.steps[-1].key, found.study.experiment, found.study.scale) == ("table", name, at)
-    assert len(found.steps) > 1 and planned_with(name, scale(at)).key == found.key
+    assert (found.steps[-1].key, found.study.experiment, found.study.scale, planned_with(name, scale(at)).key) == (
+        "table", name, at, found.key,
+    ) and len(found.steps) > 1  # fmt: skip
 
 
 @pytest.mark.parametrize("at", SCALES)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_search_has_three_mask_seeds(name: str, at: str) -> None:
     """Every plan has real runs, without which the test would pass trivially."""
-    searched = ("stagewise", "learned", "learned-ranked", "fisher", "random", "lottery")
-    specs = [step.spec for step in planned(name, at).of("localize", role="run") if step.spec.localizer in searched]
+    specs = [
+        step.spec
+        for step in planned(name, at).of("localize", role="run")
+        if step.spec.localizer in ("stagewise", "learned", "learned-ranked", "fisher", "random", "lottery")
+    ]
     seeds: dict[tuple[str, str], set[int]] = {}
     assert {type(run) for run in planned(name, at).runs} == {RunSpec}
     for spec in specs:
         seeds.setdefault((spec.localizer, spec.model_copy(update={"seed": 0}).key()), set()).add(spec.seed)
-    one = name == "localizers" or (name, at) == ("sensitivity", "small")
-    assert seeds == dict.fromkeys(seeds, {0} if one else {0, 1, 2})
+    assert seeds == dict.fromkeys(
+        seeds, {0} if (name == "localizers" or (name, at) == ("sensitivity", "small")) else {0, 1, 2}
+    )
 
 
 def test_experiments_share_what_they_have_in_common() -> None:
     table1, shared = planned("table1"), keys(planned("table1")) & keys(planned("table3"))
-    assert keys(planned("figure6")) <= keys(planned("figure2"))
-    assert {step.key for step in table1.of("localize")} <= keys(planned("table2"))
-    assert {step.kind for step in table1.steps if step.key in shared} == {"finetune", "localize", "score"}
+    assert (
+        keys(planned("figure6")) <= keys(planned("figure2"))
+        and {step.key for step in table1.of("localize")} <= keys(planned("table2"))
+        and {step.kind for step in table1.steps if step.key in shared} == {"finetune", "localize", "score"}
+    )
 
 
 @pytest.mark.parametrize("at", SCALES)
 def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
     found = planned("table1", at)
-    retrained = [m for m in found.finetuned if m.recipe == "graft-retrain"]
     known = {spec.key() for spec in found.runs}
-    made_of = [[region.key() in known for region in model.regions] for model in retrained]
-    assert made_of == [[True]] * 3 * len(scale(at).some("updates"))
+    assert [
+        [region.key() in known for region in model.regions]
+        for model in found.finetuned
+        if model.recipe == "graft-retrain"
+    ] == [[True]] * 3 * len(scale(at).some("updates"))
     own = set() if scale(at).pair("mr") else {"sgd"}
     assert {spec.recipe for spec in found.finetuned} == {"bitfit", "lora", "graft-retrain"} | own
 
@@ -112,21 +132,27 @@ def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
 def test_the_small_scale_takes_a_stored_pair_where_there_is_one(tmp_path: Path) -> None:
     (tmp_path / "clinc-domains-sgd").mkdir()
     found = planned_with("table2", replace(scale("small"), stored=str(tmp_path)))
-    assert len(found.finetuned) == 3
-    assert [s.finetuned for s in found.runs if "clinc" in s.task] == 4 * [str(tmp_path / "clinc-domains-sgd")]
+    assert (len(found.finetuned), [s.finetuned for s in found.runs if "clinc" in s.task]) == (
+        3,
+        4 * [str(tmp_path / "clinc-domains-sgd")],
+    )
 
 
 @pytest.mark.parametrize("name", ["table8", "figure2", "figure6"])
 def test_every_search_is_on_every_fine_tuning_seed(name: str) -> None:
     runs = {(r.task, r.localizer, r.finetuned) for r in planned_with(name, scale("small").with_choices(seeds=3)).runs}
-    assert set(Counter(run[:2] for run in runs).values()) == {3}
-    assert planned_with(name, scale("small").with_choices(seeds=1)).study.runs == planned(name).study.runs
+    assert (
+        set(Counter(run[:2] for run in runs).values()),
+        planned_with(name, scale("small").with_choices(seeds=1)).study.runs,
+    ) == ({3}, planned(name).study.runs)
 
 
 def test_the_device_is_in_no_key() -> None:
     own = scale("small").with_choices(base="org/other")
-    plans = [planned_with("table1", one) for one in (own, replace(own, device="cpu"))]
-    here, there = ([step.key for step in plan.of("finetune") if not step.needs] for plan in plans)
+    here, there = (
+        [step.key for step in plan.of("finetune") if not step.needs]
+        for plan in (planned_with("table1", one) for one in (own, replace(own, device="cpu")))
+    )
     assert here == there != []
 
 
@@ -166,9 +192,12 @@ def test_the_study_file_reads_as_the_same_study(tmp_path: Path) -> None:
     """A study with fewer tasks gets another name, and what is written once is not written again."""
     _, _, study = study_of(ExperimentRequest("table1", tasks=("subj",)), Store(tmp_path))
     path = write_study(study, Store(tmp_path))
-    assert read_study(path) == study and path.parent.parent == tmp_path / "studies"
-    assert study.request is not None and study.name != "table1-small"
-    assert study.request.command() == "python -m skillviz reproduce table1 --scale small --tasks subj"
+    assert (
+        (read_study(path), path.parent.parent, study.request.command())
+        == (study, tmp_path / "studies", "python -m skillviz reproduce table1 --scale small --tasks subj")
+        and study.request is not None
+        and study.name != "table1-small"
+    )
     written = path.stat().st_mtime_ns
     assert write_study(study, Store(tmp_path)).stat().st_mtime_ns == written
 
@@ -185,14 +214,18 @@ def test_ours_stand_beside_the_published_value_of_the_same_method() -> None:
     assert frame.query("id_task == 'sst2_sentences' and task == id_task and method == 'ft' and metric == 'accuracy'")[
         "published"
     ].tolist() == [pytest.approx(0.923)]
-    assert frame.query("method == 'graft_random'")["published"].isna().all()
-    assert len(frame) == len(ours.query("split == 'test' and metric in ('accuracy', 'ece', 'agreement')"))
-    assert beside(values, {}).empty
+    assert (
+        frame.query("method == 'graft_random'")["published"].isna().all()
+        and len(frame) == len(ours.query("split == 'test' and metric in ('accuracy', 'ece', 'agreement')"))
+        and beside(values, {}).empty
+    )
 
 
 def test_lora_stands_beside_the_published_value_of_its_rank() -> None:
-    lora = measured("sst2_sentences").query("task == id_task and method == 'ft'").assign(method="lora")
-    frame = beside(EXPERIMENTS["table1"].published, {"scores": lora}).query("metric == 'accuracy'")
+    frame = beside(
+        EXPERIMENTS["table1"].published,
+        {"scores": measured("sst2_sentences").query("task == id_task and method == 'ft'").assign(method="lora")},
+    ).query("metric == 'accuracy'")
     known = published("table6").query("method == 'lora' and id_task == 'sst2' and metric == 'accuracy'")
     assert set(frame["published"]) == set(known[known["config"] == "rank=8"]["value"]) and len(known) == 3
 
@@ -246,8 +279,10 @@ def test_an_experiment_from_end_to_end(name: str, small: Scale, stored: Path) ->
     scores, planned = of_own_task(folder), study_plan(folder.study)
     methods = {LOCALIZERS[run.localizer].method for run in planned.runs}
     methods |= {RECIPES[model.recipe].method for model in planned.finetuned}
-    assert methods | set(EXPERIMENTS[name].methods) <= set(scores["method"])
-    assert scores[scores["metric"].isin(["accuracy", "ece", "agreement"])]["mean"].between(0, 1).all()
+    assert (
+        methods | set(EXPERIMENTS[name].methods) <= set(scores["method"])
+        and scores[scores["metric"].isin(["accuracy", "ece", "agreement"])]["mean"].between(0, 1).all()
+    )
     if "differences" in folder.tables():
         rows = folder.table("differences")
         assert len(rows) and (rows["value"] >= rows["low"] - 1e-9)[rows["low"].notna()].all()
@@ -319,12 +354,14 @@ def test_table1_touches_what_each_method_trains(small: Scale, stored: Path) -> N
     folder = made("table1", small, stored)
     scores = of_own_task(folder).query("metric == 'accuracy'")
     touched, main = scores.groupby("method")["touched"].mean(), scores.query("method == 'graft'")["size"].min()
-    assert 0 == touched["pretrained"] < touched["graft_retrain"] <= main * 6
-    assert max(touched["bitfit"], touched["graft_retrain"]) < touched["ft"]
-    seeds = scores.set_index("method")["seeds"]
-    assert seeds[["graft_retrain", "bitfit", "lora"]].to_dict() == {"graft_retrain": 2, "bitfit": 3, "lora": 3}
-    rows = folder.table("differences").query("a == 'lora' and metric == 'accuracy'")
-    assert {"ft", "graft"} == set(rows["b"]) and folder.table("note")["text"].str.startswith("LoRA: ").any()
+    assert (
+        0 == touched["pretrained"] < touched["graft_retrain"] <= main * 6
+        and max(touched["bitfit"], touched["graft_retrain"]) < touched["ft"]
+    )
+    assert (scores.set_index("method")["seeds"][["graft_retrain", "bitfit", "lora"]].to_dict(), {"ft", "graft"}) == (
+        {"graft_retrain": 2, "bitfit": 3, "lora": 3},
+        set(folder.table("differences").query("a == 'lora' and metric == 'accuracy'")["b"]),
+    ) and folder.table("note")["text"].str.startswith("LoRA: ").any()
 
 
 @pytest.mark.nightly
@@ -333,6 +370,8 @@ def test_table8_compares_regions_of_one_model_where_several_were_fine_tuned(smal
     one = made("table8", small, stored)
     overlap, said = one.table("overlap"), set(one.table("note")["text"])
     two = made("table8", replace(small, seeds=2), stored)
-    assert two.table("overlap").equals(overlap)
-    assert of_own_task(two).query("method == 'ft' and metric == 'accuracy'")["seeds"].tolist() == [2]
-    assert (table8.FIRST in said, table8.FIRST in set(two.table("note")["text"])) == (False, True)
+    assert two.table("overlap").equals(overlap) and (
+        of_own_task(two).query("method == 'ft' and metric == 'accuracy'")["seeds"].tolist(),
+        (table8.FIRST in said),
+        (table8.FIRST in set(two.table("note")["text"])),
+    ) == ([2], False, True)

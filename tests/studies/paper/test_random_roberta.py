@@ -37,9 +37,11 @@ def asked(name: str, base: Path, stored: Path) -> list[object]:
     """Return the command of an experiment at the paper's scale, reduced to a few examples and steps."""
     tasks = [TASK.format(task) for task in (("mr", "cr") if name in ("figure8", "table4") else ("mr",))]
     also = ["--also", TASK.format("uci_yelp")] if EXPERIMENTS[name].on_other_data else []
-    few = ["--k-shot", 4, "--train-steps", 1, "--steps", 2, "--max-test", 16]
-    where = ["--runs-dir", stored / "runs", "--workers", 1, "--json"]
-    return ["reproduce", name, "--scale", "paper", "--base", base, "--tasks", ",".join(tasks), *also, *few, *where]
+    return [
+        "reproduce", name, "--scale", "paper", "--base", base, "--tasks", ",".join(tasks), *also,
+        "--k-shot", 4, "--train-steps", 1, "--steps", 2, "--max-test", 16,
+        "--runs-dir", stored / "runs", "--workers", 1, "--json",
+    ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +84,11 @@ def test_an_experiment_of_the_paper_from_end_to_end(
 def test_the_random_model_has_the_rules_of_roberta(base: Path) -> None:
     pair = preflight(base, base, registry.task(TASK.format("mr")), "prompt")
     config = pair.base.config
-    assert (config["model_type"], config["max_position_embeddings"], config["pad_token_id"]) == ("roberta", 514, 1)
-    assert "lm_head.decoder.weight" not in pair.base.tensors, "the output matrix is the embedding"
+    assert (config["model_type"], config["max_position_embeddings"], config["pad_token_id"]) == (
+        "roberta",
+        514,
+        1,
+    ) and "lm_head.decoder.weight" not in pair.base.tensors, "the output matrix is the embedding"
     tokenizer = roberta_tokenizer(WORDS)
     pieces = [piece.strip() for piece in tokenizer.tokenize("It was <mask>.")]
     assert pieces[-2:] == ["<mask>", "."] and "Ġ" not in pieces, "the mask includes the space before it"

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from skillviz.errors import BadInput
-from skillviz.runs.store import Store
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import (
     EDITED,
@@ -24,11 +23,10 @@ from skillviz.studies.paper.request import (
     write_study,
 )
 from skillviz.studies.paper.scales import SCALES, Scale, scale
-from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.step import name_of
 from tests.refused import refuses
-from tests.studies.tiny_study import tiny_scale
+from tests.studies.tiny_study import Store, study_plan, tiny_scale
 from tests.tiers import first, in_the_night
 
 LABELS = {"cafe": ("bad", "good"), "bakery": ("Bad", "Good"), "hotel": ("bad", "good"), "place": ("hot", "wet")}
@@ -38,11 +36,17 @@ TWO = ("mr", "subj")
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Return a folder with a folder for every task: three with the same labels and one with others; no examples."""
-    fields = {"data": {"train": "a.csv", "test": "b.csv"}, "text": "text"}
     for name, labels in LABELS.items():
         (tmp_path / "data" / name).mkdir(parents=True)
         (tmp_path / "data" / name / "task.yaml").write_text(
-            yaml.safe_dump({"name": f"{name}-verdict", "labels": list(labels), **fields})
+            yaml.safe_dump(
+                {
+                    "name": f"{name}-verdict",
+                    "labels": list(labels),
+                    "text": "text",
+                    "data": {"train": "a.csv", "test": "b.csv"},
+                }  # fmt: skip
+            )
         )
     return tmp_path / "data"
 
@@ -86,8 +90,10 @@ def others_of(found: StudySpec) -> set[tuple[str, tuple[str, ...]]]:
 def test_a_task_without_a_stored_pair_is_fine_tuned(asked: dict[str, Any], data: Path) -> None:
     own = files(data, "cafe")
     found = study(data, tasks=own, **asked)
-    assert given(found) == set()
-    assert [model.tasks for model in study_plan(found).finetuned] == [own] * asked.get("seeds", 1)
+    assert (given(found), [model.tasks for model in study_plan(found).finetuned]) == (
+        set(),
+        [own] * asked.get("seeds", 1),
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,8 +157,10 @@ def test_the_published_search_is_on_two_tasks_and_says_so(data: Path) -> None:
     found = study(data, at="small", base="org/mine", tasks=files(data, "cafe", "bakery", "place"))
     learned = {name_of(spec.task) for spec in study_plan(found).runs if spec.localizer == "learned"}
     (told,) = (row.here for row in setting_differences(found) if row.aspect == "Learned mask")
-    assert learned == {"cafe-verdict", "bakery-verdict"}
-    assert told == "on cafe-verdict and bakery-verdict alone, as it costs most"
+    assert (learned, told) == (
+        {"cafe-verdict", "bakery-verdict"},
+        "on cafe-verdict and bakery-verdict alone, as it costs most",
+    )
 
 
 @pytest.mark.parametrize("name", ["table3", "figure7"])
@@ -162,9 +170,12 @@ def test_tasks_with_the_same_labels_are_each_other_s_other_data_and_more_can_be_
         study(data, name, base="org/mine", tasks=(cafe, bakery)),
         study(data, name, tasks=(cafe,), also=(hotel,)),
     )
-    assert others_of(both) == {(cafe, (bakery,)), (bakery, (cafe,))} and others_of(named) == {(cafe, (hotel,))}
-    assert named.request is not None and named.request.also == (hotel,)
-    assert named.name != study(data, name, tasks=(cafe, hotel)).name
+    assert (
+        (others_of(both), others_of(named), named.request.also)
+        == ({(cafe, (bakery,)), (bakery, (cafe,))}, {(cafe, (hotel,))}, (hotel,))
+        and named.request is not None
+        and named.name != study(data, name, tasks=(cafe, hotel)).name
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,10 +207,14 @@ def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch
     bakery, hotel = files(data, "bakery", "hotel")
     for word in ("bakery", "bakery-verdict", bakery):
         some = study(data, at=at, base="org/mine", data=str(data), tasks=(word,), also=("hotel",))
-        assert shifts_of(some) == [("bakery-verdict", "hotel-verdict")]
-        assert others_of(some) <= {(bakery, (hotel,)), (bakery, ())}
-    with pytest.raises(BadInput, match=r"'film' is not a task .* in the folder of --data: bakery, cafe, hotel, place"):
-        study(data, at=at, data=str(data), tasks=("film",))
+        assert shifts_of(some) == [("bakery-verdict", "hotel-verdict")] and others_of(some) <= {
+            (bakery, (hotel,)),
+            (bakery, ()),
+        }
+    refuses(
+        BadInput, r"'film' is not a task .* in the folder of --data: bakery, cafe, hotel, place", study, data, at=at,
+        data=str(data), tasks=("film",),
+    )  # fmt: skip
     assert study(data, at=at, base="org/mine", data=str(data), tasks=("all",)).runs == found.runs
 
 
@@ -237,10 +252,11 @@ def test_a_study_file_is_taken_up_again_and_never_overwritten(name: str, tmp_pat
     content = {**yaml.safe_load(path.read_text()), "title": "Mine"}
     path.write_text(yaml.safe_dump(content))
     assert again == path and study(tmp_path, name)
-    refusal = r"changed by hand.* study run .*study\.yaml`, or rename or delete it first"
     for text in (yaml.safe_dump({**content, "defaults": {"k_shot": 16}}), "["):
         path.write_text(text)
-        refuses(BadInput, refusal, study, tmp_path, name)
+        refuses(
+            BadInput, r"changed by hand.* study run .*study\.yaml`, or rename or delete it first", study, tmp_path, name
+        )
         assert path.read_text() == text
     path.unlink()
     write_study(study(tmp_path, name), store)
@@ -252,9 +268,12 @@ def test_a_study_file_is_taken_up_again_and_never_overwritten(name: str, tmp_pat
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_an_experiment_builds_is_as_requested(name: str, scale: str) -> None:
     found = StudySpec(**EXPERIMENTS[name].build(SCALES[scale]))
-    elsewhere = ({**found.runs[0], "base": "org/else"}, *found.runs[1:])
-    on_cuda = tuple({**run, "device": "cuda"} for run in found.runs)
-    changes = ({}, {"request": None}, {"runs": elsewhere}, {"runs": on_cuda})
+    changes = (
+        {},
+        {"request": None},
+        {"runs": ({**found.runs[0], "base": "org/else"}, *found.runs[1:])},
+        {"runs": tuple({**run, "device": "cuda"} for run in found.runs)},
+    )
     assert [is_as_requested(found.model_copy(update=one)) for one in changes] == [True, False, False, True]
 
 
@@ -270,8 +289,11 @@ def test_what_an_experiment_builds_is_as_requested(name: str, scale: str) -> Non
 )
 def test_it_may_be_asked_of_own_models_tasks_and_seeds(own: dict[str, Any], tmp_path: Path) -> None:
     found = study(tmp_path, **own)
-    assert found.request is not None and is_as_requested(StudySpec(**found.model_dump(mode="json")))
-    assert not is_as_requested(found.model_copy(update={"request": replace(found.request, experiment="figure6")}))
+    assert (
+        found.request is not None
+        and is_as_requested(StudySpec(**found.model_dump(mode="json")))
+        and not is_as_requested(found.model_copy(update={"request": replace(found.request, experiment="figure6")}))
+    )
 
 
 @pytest.mark.parametrize("scale", first(SCALES, "small".__eq__))
@@ -280,9 +302,11 @@ def test_it_may_be_asked_of_several_fine_tuning_seeds(name: str, scale: str, tmp
     try:
         found = study(tmp_path, name, scale, seeds=3)
     except BadInput as error:
-        refusal = "leave --seeds 3 out; .*`python -m skillviz reproduce table2 --seeds 3`"
-        assert name != "table2" and re.search(refusal, str(error))
-        assert is_as_requested(study(tmp_path, name, scale, seeds=1))
+        assert (
+            name != "table2"
+            and re.search("leave --seeds 3 out; .*`python -m skillviz reproduce table2 --seeds 3`", str(error))
+            and is_as_requested(study(tmp_path, name, scale, seeds=1))
+        )
         return
     assert is_as_requested(found) and found.name.endswith("-3-seeds")
     plan, readout = study_plan(found), SCALES[scale].readout
@@ -299,9 +323,15 @@ def test_it_may_be_asked_of_several_samples_of_the_training_data(name: str, tmp_
     except BadInput as error:
         assert name in ("table4", "figure8", "figure15", "sensitivity") and "leave --samples 2 out" in str(error)
         return
-    assert is_as_requested(found) and "-2-samples" in found.name
-    words = ("python", "-m", "skillviz", "reproduce", name, "--scale", "small", "--samples", "2", "--k-shot", "64")
-    assert found.request is not None and found.request.command() == shlex.join(words)
+    assert (
+        is_as_requested(found)
+        and "-2-samples" in found.name
+        and found.request is not None
+        and found.request.command()
+        == shlex.join(
+            ("python", "-m", "skillviz", "reproduce", name, "--scale", "small", "--samples", "2", "--k-shot", "64")
+        )
+    )
     for kind in ("finetuned", "runs", "scores"):
         drawn, wanted = (Counter(spec.data_seed for spec in getattr(study_plan(of), kind)) for of in (found, one))
         assert drawn == Counter(dict.fromkeys((0, 1), wanted.total()))
@@ -363,8 +393,9 @@ def test_each_aspect_is_one_row_with_the_model_first(name: str, at: str) -> None
     rows, told = EXPERIMENTS[name].differences(scale(at)), here(name, scale(at))
     assert len(told) == len(rows) and [row for row in rows if not row.here or row.here == row.paper] == []
     first, is_other = (rows[0].aspect, rows[0].here), at != "paper"
-    assert ("Model" in told, first == ("Model", scale(at).about_base)) == (is_other, is_other)
-    assert told["Data"].startswith(scale(at).about_data)
+    assert ("Model" in told, first == ("Model", scale(at).about_base)) == (is_other, is_other) and told[
+        "Data"
+    ].startswith(scale(at).about_data)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -380,8 +411,11 @@ def test_nothing_of_the_scale_is_said_of_other_models_and_tasks(name: str, tmp_p
         EXPERIMENTS[name].build(replace(own, seeds=2))
         own = replace(own, seeds=2)
     rows = here(name, own)
-    assert rows["Model"] == "org/mine" and rows["Data"].startswith("cafe and bakery")
-    assert not re.search(r"10\.6 million|examples/|the stored pair", " ".join(rows.values()))
+    assert (
+        rows["Model"] == "org/mine"
+        and rows["Data"].startswith("cafe and bakery")
+        and not re.search(r"10\.6 million|examples/|the stored pair", " ".join(rows.values()))
+    )
 
 
 SMALL = scale("small")
@@ -389,6 +423,8 @@ TRAINED = "plain SGD, 5,000 steps of 16 examples at the rate 0.04"
 
 
 @pytest.mark.parametrize(("name", "chosen", "aspect", "words"), [
+    ("figure9", {"sizes": (0.001,)}, "Region size", r"0\.1%"),
+    ("figure9", {"sizes": (0.03, 0.001, 0.01)}, "Region size", r"0\.1% to 3%"),
     ("table2", {"readout": "head"}, "Readout", "classification head.*"),
     ("table4", {}, "Fine-tuning", ".*on one task after the other.*"),
     ("table4", {}, "Localizer", ".*; 1 mask seed"),
@@ -401,14 +437,19 @@ TRAINED = "plain SGD, 5,000 steps of 16 examples at the rate 0.04"
 def test_what_an_experiment_does_otherwise_than_its_scale_is_told(
     name: str, chosen: dict[str, Any], aspect: str, words: str
 ) -> None:
-    assert re.fullmatch(words, here(name, SMALL.with_choices(**chosen))[aspect])
+    at = replace(SMALL, **chosen) if "sizes" in chosen else SMALL.with_choices(**chosen)
+    assert re.fullmatch(words, here(name, at)[aspect])
 
 
 def test_the_paper_s_own_base_and_readout_are_no_difference() -> None:
     rows = here("table2", SMALL.with_choices(base="FacebookAI/roberta-base", readout="prompt"))
-    causal = EXPERIMENTS["table2"].differences(SMALL.with_choices(readout="causal"))
-    assert not {"Model", "Readout"} & set(rows)
-    assert {row.aspect: row.paper for row in causal}["Region size"] == "0.05% (GPT-2)"
+    assert (
+        not {"Model", "Readout"} & set(rows)
+        and {row.aspect: row.paper for row in EXPERIMENTS["table2"].differences(SMALL.with_choices(readout="causal"))}[
+            "Region size"
+        ]
+        == "0.05% (GPT-2)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -427,22 +468,14 @@ def test_fine_tuning_tells_the_model_that_is_given_the_stored_pair_or_how_it_is_
     assert here("table2", replace(SMALL, stored=str(tmp_path)).with_choices(**chosen))["Fine-tuning"] == words
 
 
-@pytest.mark.parametrize(
-    ("sizes", "words"),
-    [
-        ((0.001,), "0.1%"),
-        ((0.03, 0.001, 0.01), "0.1% to 3%"),
-    ],
-)
-def test_sizes_are_told_from_the_smallest_to_the_largest(sizes: tuple[float, ...], words: str) -> None:
-    assert here("figure9", replace(scale("small"), sizes=sizes))["Region size"] == words
-
-
 def test_a_study_with_other_entries_says_only_that() -> None:
     study = requested("figure6")
     changes = ({}, {"runs": tuple({**run, "seed": [0]} for run in study.runs)}, {"request": None})
-    said = [setting_differences(study.model_copy(update=change)) for change in changes]
-    assert said == [EXPERIMENTS["figure6"].differences(SMALL), (EDITED,), ()]
+    assert [setting_differences(study.model_copy(update=change)) for change in changes] == [
+        EXPERIMENTS["figure6"].differences(SMALL),
+        (EDITED,),
+        (),
+    ]
 
 
 @pytest.mark.parametrize(
