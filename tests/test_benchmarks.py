@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks import constants, memory, speed
+from benchmarks import memory, speed
 from benchmarks.__main__ import main
 from benchmarks.frame import README as README_FILE
 from benchmarks.frame import RESULTS, Rows, measure, verdict
@@ -30,24 +30,6 @@ README = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
 
 def told(lines: list[str]) -> bool:
     return "\n".join(lines) in README
-
-
-def test_the_constants_are_told_best_first() -> None:
-    row = {
-        "finetuned": "m",
-        "size": 10,
-        "seed": 0,
-        "localizer": "stagewise",
-        "accuracy": 80.0,
-        "ece": 5.0,
-        "seconds": 9,
-    }
-    worse, better = {**row, "options": {"steps": 25}, "nll": 0.5}, {**row, "options": {}, "nll": 0.4}
-    assert constants.table([worse, better])[2:] == [
-        "| m | 10 | stagewise | as shipped | 80.0 | 0.400 | 5.0 | 9 |",
-        "| m | 10 | stagewise | steps 25 | 80.0 | 0.500 | 5.0 | 9 |",
-    ]
-    assert told(constants.table(json.loads(constants.FILE.read_text())))
 
 
 @pytest.mark.nightly
