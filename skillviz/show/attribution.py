@@ -79,7 +79,7 @@ def completeness_words(gaps: pd.DataFrame) -> str:
 
 
 def tokens_words(rows: pd.DataFrame, label: str) -> str:
-    """The word of the text that supports the class most in each state."""
+    """The words of the text that speak most for and most against the class in each state."""
     if not rows.loc[~rows["special"].astype(bool), "value"].abs().max() > 0:
         return "No token changes anything: sentence and baseline are the same to the models."
     of_text = rows[rows["word"] >= 0].groupby(["state", "word"], sort=False)
@@ -88,23 +88,31 @@ def tokens_words(rows: pd.DataFrame, label: str) -> str:
 
 
 def parts_words(rows: pd.DataFrame, label: str) -> str:
-    """The layer's module that supports the class most in each state."""
+    """The layers' modules that speak most for and most against the class in each state."""
     return _most_for(rows, rows, label, "layer", lambda most: f"layer {most['layer']}'s {most['part']}")
 
 
 def _most_for(rows: pd.DataFrame, shares: pd.DataFrame, label: str, noun: str, name: Callable[[pd.Series], str]) -> str:
+    """What speaks most for and most against the class in each state of `rows`."""
+    sides = (("for", shares), ("against", shares.assign(value=-shares["value"])))
+    return " ".join(_most(rows, found, f"{side} **{text.plain(label)}**", noun, name) for side, found in sides)
+
+
+def _most(rows: pd.DataFrame, shares: pd.DataFrame, side: str, noun: str, name: Callable[[pd.Series], str]) -> str:
     """The largest of the `shares` above 0 in each state of `rows`, or a sentence that there is none."""
     phrases, models, none = list[str](), list[str](), True
+    sign = -1 if side.startswith("against") else 1
     for state in rows["state"].unique():
         models.append(model := f"in the {state_style(str(state)).title} model")
         best = shares[shares["state"] == state].nlargest(1, "value")
-        found = [f"{name(most)} {model} ({_nats(most['value'])})" for _, most in best.iterrows() if most["value"] > 0]
+        best = best[best["value"] > 0]
+        found = [f"{name(most)} {model} ({_nats(sign * most['value'])})" for _, most in best.iterrows()]
         phrases += found or [f"no {noun} {model}"]
         none = none and not found
     if none:
         where = models[0] if len(models) == 1 else "in any of the models"
-        return f"No {noun} speaks for **{text.plain(label)}** {where}."
-    return f"What counts most for **{text.plain(label)}**: {'; '.join(phrases)}."
+        return f"No {noun} speaks {side} {where}."
+    return f"What counts most {side}: {'; '.join(phrases)}."
 
 
 def _tokens(answer: Answer) -> pd.DataFrame:
@@ -119,11 +127,11 @@ def _nats(value: float) -> str:
 
 
 @drawn_once
-def tokens(answer: Answer, theme: str) -> Exhibit:
+def tokens(answer: Answer, theme: str, name: str = "tokens") -> Exhibit:
     """The contribution of every token to the class's log-odds, for all models side by side."""
     rows = token_rows(answer)
     return Exhibit(
-        name="tokens",
+        name=name,
         title=f"What each token adds to “{answer['label']}”",
         figure=token_values(rows, theme=theme),
         reads="a row is a token, a column a model. Ochre and a plus speak for the class, blue and a minus against it; "

@@ -973,26 +973,40 @@ def attributed(**values: list[float]) -> pd.DataFrame:
     return shown.token_rows({"tokens": TOKENS, "special": special, "word": PLACES_OF_WORDS, "states": states})
 
 
+def first_side(rows: pd.DataFrame) -> str:
+    """Return the sentence on what speaks for the class."""
+    return shown.tokens_words(rows, "positive").partition(". ")[0] + "."
+
+
+def second_side(rows: pd.DataFrame) -> str:
+    """Return the sentence on what speaks against the class."""
+    return shown.tokens_words(rows, "positive").partition(". ")[2]
+
+
 AGAINST = [0, -1, 0, 0, -0.2, 0.4, 0, 0, 0]
 PARTS = pd.DataFrame([("grafted", "MLP out", 0, -4.0), ("grafted", "attention output", 1, 0.2)],
                      columns=["state", "part", "layer", "value"])  # fmt: skip
 test_what_speaks_for_a_class_is_named = by_hand(
     *((f"the word: {kind}", f"What counts most for **positive**: {named}.",
-       lambda values=values: shown.tokens_words(attributed(finetuned=values), "positive"))
+       lambda values=values: first_side(attributed(finetuned=values)))
       for kind, values, named in (
         ("against", [0, -3.0, 0.1, 0.1, 1.0, 0.2, 0.2, 0, 0], "“good” in the fine-tuned model (+1.00 nats)"),
         ("the template", [0, 0.1, 0.1, 0.1, 0.3, 2.0, 0.2, 0, 0], "“good” in the fine-tuned model (+0.30 nats)"),
         ("a whole word", [0, 0.1, 0.4, 0.5, 0.6, 0.0, 0.0, 0, 0], "“unspeakably” in the fine-tuned model (+0.90 nats)"),
         ("a word's sum", [0, 0.5, 2.0, -1.9, 0.1, 0.0, 0.0, 0, 0], "“dull” in the fine-tuned model (+0.50 nats)"))),
     *((f"no word in {where}", f"No word speaks for **positive** in {where}.",
-       lambda values=values: shown.tokens_words(attributed(**values), "positive"))
+       lambda values=values: first_side(attributed(**values)))
       for where, values in (
         ("the fine-tuned model", {"finetuned": [0, -0.5, -2.0, -1, -0.1, 3.0, 0.0, 0, 0]}),
         ("any of the models", {"pretrained": AGAINST, "finetuned": AGAINST}))),
     ("a layer", True, lambda: "layer 1's attention output in the grafted model (+0.20 nats)"
      in shown.parts_words(PARTS, "positive")),
     ("no layer", "No layer speaks for **positive** in the grafted model.",
-     shown.parts_words, PARTS.iloc[:1], "positive"),
+     lambda: shown.parts_words(PARTS.iloc[:1], "positive").partition(". ")[0] + "."),
+    ("against the class", "What counts most against **positive**: “dull” in the fine-tuned model (−3.00 nats).",
+     lambda: second_side(attributed(finetuned=[0, -3.0, -1, -1, 1.0, -5.0, 0, 0, 0]))),
+    ("no word against it", "No word speaks against **positive** in the fine-tuned model.",
+     lambda: second_side(attributed(finetuned=[0, 0, 0, 0, 1.0, -5.0, 0, 0, 0]))),
 )  # fmt: skip
 
 

@@ -226,6 +226,22 @@ def test_a_typed_sentence_gets_three_predictions_and_attributions(alive: Run) ->
 
 
 @pytest.mark.slow
+def test_an_edited_sentence_stands_beside_the_original_in_all_models(alive: Run) -> None:
+    test = opened("examples", run=alive.id, look="typed", sentence="the film was good", edit="yes")
+    before = len(charts(test))
+    assert "Change a word" in said(test, "caption")
+    test.text_area(key="control.edited").input("the film was terrible").run()
+    assert "> the film was ~~good~~ **terrible**" in said(test) and len(charts(test)) == before + 2
+    (moved,) = re.findall(r"fine-tuned ([\d.]+)% → ([\d.]+)% ", said(test))
+    for words, share in zip(("the film was good", "the film was terrible"), moved, strict=True):
+        typed = opened("examples", **{**link(test), "sentence": words})
+        *_, confident = re.findall(r"([\d.]+)% confident", said(typed))
+        assert float(share) in (pytest.approx(float(confident)), pytest.approx(100 - float(confident), abs=0.06))
+    test.text_input(key="control.sentence").input("a dull story").run()
+    assert test.text_area(key="control.edited").value == "a dull story", "another sentence starts its own edit"
+
+
+@pytest.mark.slow
 def test_a_stored_example_is_explained_and_its_predictions_are_the_runs(alive: Run) -> None:
     test = opened("examples", run=alive.id, example="test-2", explain="yes", method="layer-conductance", of="finetuned")
     ids, _, logits = alive.logits("finetuned")

@@ -273,6 +273,12 @@ def probabilities(classes: int = 2) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["state", "class", "probability"])
 
 
+def edited() -> pd.DataFrame:
+    """Return a class's probability in three states before and after an edit of the sentence."""
+    return pd.DataFrame({"state": ["pretrained", "grafted", "finetuned"], "before": [0.52, 0.81, 0.99],
+                         "after": [0.55, 0.34, 0.12]})  # fmt: skip
+
+
 def tokens(repeats: int = 1) -> pd.DataFrame:
     """Return attributions of a sentence's tokens in three states; special tokens have none."""
     rng, words = np.random.default_rng(9), SENTENCE.split()

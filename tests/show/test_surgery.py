@@ -213,7 +213,8 @@ test_what_is_said_of_attributions = says({
     "the word that speaks most for the class, harmless": (
         lambda: exhibits.tokens_words(ROWS, "pos*itive"),
         ("^What counts most for **pos\\*itive**: “good” in the grafted model (+0.50 nats); "
-         "“good” in the fine-tuned model (+2.50 nats).$",),
+         "“good” in the fine-tuned model (+2.50 nats). "
+         "What counts most against **pos\\*itive**",),
     ),
     "no word": (lambda: exhibits.tokens_words(ROWS.assign(value=0.0), "x"), ("No token changes anything",)),
     "the strongest layer": (

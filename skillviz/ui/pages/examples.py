@@ -24,7 +24,7 @@ from skillviz.errors import SkillvizError, UnsetVariable
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.serving import sign_in
-from skillviz.show import attribution, example_table, measures, sentences, slices, text
+from skillviz.show import attribution, edits, example_table, measures, sentences, slices, text
 from skillviz.show import examples as exhibits
 from skillviz.show.attribution import Answer
 from skillviz.show.briefs import headline_split
@@ -70,6 +70,8 @@ LOOKS = {"example": "the chosen example", "typed": "a sentence of my own"}
 MOST = 2000  # characters of a typed text; the models have their own limit, which is in tokens and lower
 
 Text = str | list[str]
+EDITED = ("edited", "edited_b")
+EDITED_OF = "examples.edited_of"  # session key: the sentence that the edited one belongs to
 TOKENS, LAYERS = "integrated-gradients", "layer-conductance"
 METHODS = {TOKENS: "tokens", LAYERS: "layers"}
 BASELINES = {"pad": "padding", "mask": "the mask token", "zero": "zeros"}
@@ -519,8 +521,9 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
             st.caption("Without its sentence, a prediction cannot be explained. Type one of your own instead.")
     with right:
         show(exhibit, run.id)
+    after = _edited(run, texts, shares, f"{run.id} {example}") if texts and run.record.has_classes else None
     if wanted:
-        explanation(run, _as_text(texts))
+        explanation(run, _as_text(texts), after)
 
 
 def _stored_texts(row: pd.Series) -> None:
@@ -570,7 +573,39 @@ def _typed(run: Run) -> None:
         _show_predictions(shares, answer["labels"], None)
     with right:
         show(exhibits.probabilities(shares, answer["labels"], None, answer_words(run.record), theme()), run.id)
-    explanation(run, _as_text(texts))
+    explanation(run, _as_text(texts), _edited(run, texts, shares, f"{run.id} {texts}"))
+
+
+def _edited(run: Run, texts: Sequence[str], before: dict[str, np.ndarray], of: str) -> Text | None:
+    """Draws the fields of an edited version of the sentence and what each model makes of it; returns it if it differs.
+
+    `before` are the models' probabilities [label] of the sentence; the fields start from it, and again when `of`, the
+    sentence's name, changes.
+    """
+    if not controls.switch("edit", "Edit it and compare", False):
+        return None
+    if st.session_state.setdefault(EDITED_OF, of) != of:
+        for key in EDITED:
+            controls.forget(key)
+    st.session_state[EDITED_OF] = of
+    names, edited = _text_names(run), []
+    for name, key, words in zip(names, EDITED, texts, strict=False):
+        edited.append(
+            controls.typed(key, f"{name}, edited", most=max(MOST, len(words)), default=words.strip(), is_long=True)
+        )
+    if edited == [words.strip() for words in texts] or not all(edited):
+        st.caption("Change a word, then click beside the field (keyboard: Ctrl+Enter).")
+        return None
+    st.markdown("  \n".join(f"> {edits.edited_words(a, b)}" for a, b in zip(texts, edited, strict=True)))
+    answer = live.ask(run, "score_text", topic="edited", texts=[_as_text(edited)], states=list(example_table.STATES))
+    if answer is None:
+        return None
+    after = {state: probabilities(answer["logits"][state])[0] for state in example_table.STATES}
+    label = int(before["finetuned"].argmax())
+    table = edits.changes(before, after, label)
+    st.markdown(edits.finding(table, run.labels, label))
+    show(edits.edited(table, run.labels[label], theme()), run.id)
+    return _as_text(edited)
 
 
 def _text_names(run: Run) -> tuple[str, ...]:
@@ -609,8 +644,11 @@ class AttributionRequest:
     steps: int
 
 
-def explanation(run: Run, sentence: str | list[str]) -> None:
-    """Draws the contributions of tokens or layers to a class in each model, and whether they add up."""
+def explanation(run: Run, sentence: Text, after: Text | None = None) -> None:
+    """Draws the contributions of tokens or layers to a class in each model, and whether they add up.
+
+    Those of the tokens of an edited version, `after`, follow, for the same class.
+    """
     request = _request(run)
     if note := READOUTS.get(run.record.readout or ""):
         st.caption(note)
@@ -631,6 +669,16 @@ def explanation(run: Run, sentence: str | list[str]) -> None:
         else:
             st.markdown(attribution.tokens_words(attribution.token_rows(answer), answer["label"]))
             show(attribution.tokens(answer, theme()), run.id)
+    if after is not None and request.method == TOKENS:
+        second = live.ask(
+            run, "attribute", topic="attribute edited", text=after, states=list(example_table.STATES),
+            method=request.method, baseline=request.baseline, target=list(run.labels).index(answer["label"]),
+            steps=request.steps,
+        )  # fmt: skip
+        if second is not None:
+            st.markdown("## The edited sentence")
+            st.markdown(attribution.tokens_words(attribution.token_rows(second), second["label"]))
+            show(attribution.tokens(second, theme(), "edited-tokens"), run.id)
     if request.method == LAYERS:
         state = controls.segments(
             "of", "Evidence by layer in", example_table.STATES, "grafted", shown=lambda s: state_style(s).title
