@@ -9,6 +9,7 @@ RUN = "\nrun = skillviz.open_run({run!r}{where})\n"
 RUNS = "\nruns = [skillviz.open_run(one{where}) for one in\n        {runs}]\n"
 STUDY = "\nstudy = skillviz.open_study({study!r}{where})\n"
 PAGES = {
+    "home": "from skillviz.show import home\n" + RUN + "home.where(run.layers(), {theme!r}).figure.show()",
     "overview": "from skillviz.show import overview\n" + RUN
     + "overview.states(run.record, run.record.metrics[{split!r}], {split!r}, {theme!r}).figure.show()",
     "region": "from skillviz.show import region\n" + RUN

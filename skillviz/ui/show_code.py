@@ -23,7 +23,7 @@ def place() -> None:
 def show(page: str, **choices: Any) -> None:
     """Draws the button with the code for the page's figure at these choices."""
     made = codes.code(page, _runs_dir(), theme=theme(), **choices)
-    draw(made, "Python that makes the first figure of this page, with the same runs on the machine:")
+    draw(made, "Python that makes a figure of this page, with the same runs on the machine:")
 
 
 def _runs_dir() -> str:

@@ -14,8 +14,9 @@ from tests.pages.test_launch import small as small
 from tests.ui.driven import figures, opened
 
 VIEWS: dict[str, dict[str, str]] = {
-    "overview": {}, "region": {}, "region, share": {"view": "share"}, "region, stability": {"view": "stability"},
-    "sparsity": {}, "sparsity, ECE": {"metric": "ece"}, "calibration": {"bins": "20"},
+    "home": {}, "overview": {}, "region": {}, "region, share": {"view": "share"},
+    "region, stability": {"view": "stability"}, "sparsity": {}, "sparsity, ECE": {"metric": "ece"},
+    "calibration": {"bins": "20"},
     "interpolation": {"alpha": "20"}, "transfer": {}, "examples": {}, "compare": {}, "methods": {}, "tasks": {},
     "continual": {}, "paper": {"item": "table1"},
 }  # fmt: skip

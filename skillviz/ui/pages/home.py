@@ -9,7 +9,7 @@ from skillviz.analysis.null_measures import by_measure
 from skillviz.show import home, measures, text
 from skillviz.show.briefs import RunBrief, headline_split, opening_brief
 from skillviz.show.glossary import about
-from skillviz.ui import address, cache, page, run_list
+from skillviz.ui import address, cache, page, run_list, show_code
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip
 from skillviz.ui.page_table import PAGES, is_presented
@@ -20,11 +20,12 @@ def draw(top: DeltaGenerator, briefs: tuple[RunBrief, ...]) -> None:
     shown = opening_brief(briefs)
     with page.explained():
         run = cache.run(shown.id)
-    if not is_presented():  # in presenter mode the exit button is there, and an audience opens nothing
-        with top.container(horizontal=True, width="content"):
+    with top.container(horizontal=True, width="content"):
+        if not is_presented():  # in presenter mode the exit button is there, and an audience opens nothing
             _door("tour", "Take the tour", "primary")
             _door("overview", "Explore this run", "secondary", run.id)
             _door("launch", "Localize your own", "secondary")
+        show_code.place()
     record, split = run.record, headline_split(run.record)
     scores = page.stored_scores(run, split)
     st.markdown(home.sentence(record, scores), help=about("graft", "region"))
@@ -38,6 +39,7 @@ def draw(top: DeltaGenerator, briefs: tuple[RunBrief, ...]) -> None:
         if not points.empty:
             show(home.curve(points, record, split, main_line, theme()), run.id)
     with right:
+        show_code.show("home", run=run.id)
         show(home.where(page.stored_table(run, "layers"), theme()), run.id)
 
 
