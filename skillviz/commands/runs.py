@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from skillviz.atomic import working_folder, write_file
+from skillviz.atomic import whole_folder, working_folder, write_file
 from skillviz.commands import options
 from skillviz.commands.output import (
     estimate_text,
@@ -32,9 +32,12 @@ from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
 from skillviz.runs.store import Library, Store, library, open_run, option_of, problems_of, store_root
 from skillviz.serving import read_only
-from skillviz.show.briefs import brief_of, headline_scores, matches, tags_of
+from skillviz.show.briefs import brief_of, headline_scores, matches, run_labels, tags_of
 from skillviz.show.bundle import bundle
 from skillviz.show.report import page
+from skillviz.show.report.sections import Section, sections
+from skillviz.show.report.site import INDEX
+from skillviz.show.report.site import site as pages_of
 from skillviz.studies.finetuned_model import unreadable_models
 from skillviz.studies.store import unreadable_studies
 from skillviz.tasks.project import expanded
@@ -221,8 +224,25 @@ def export(
 
 def report_of(run: Run, seen: Library) -> bytes:
     """The run's report as HTML, with its stored part scores, compared with the runs of its store and of `seen`."""
+    return page.report_of(run, _chapters(run, seen))
+
+
+def _chapters(run: Run, seen: Library) -> Sequence[Section]:
     parts = [scores for grouping in GROUPINGS if (scores := stored_parts(seen, run, grouping)) is not None]
-    return page.report(run, [*seen.list(), *Store(run.root).list()], parts)
+    return sections(run, [*seen.list(), *Store(run.root).list()], parts)
+
+
+def _write_site(runs: Sequence[Run], folder: Path, seen: Library, overwrite: bool) -> None:
+    """Write the runs as a folder of pages; an existing folder is replaced only on request."""
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not overwrite):
+        raise BadInput(f"{folder} exists already; name another folder, or add --overwrite to replace it.")
+    labels = run_labels([brief_of(run, is_of_user=False) for run in runs])
+    with whole_folder(folder.absolute(), replace=True) as draft:
+        for name, content in pages_of(runs, labels, partial(_chapters, seen=seen)):
+            (draft / name).write_bytes(content)
+        files = list(draft.iterdir())
+        size = sum(file.stat().st_size for file in files)
+    say(f"{folder}: {formats.counted(len(runs), 'run')}, {len(files)} files, {size:,} bytes. Open {folder / INDEX}.")
 
 
 def _grafts(runs: Sequence[Run], folder: Path) -> dict[str, Path]:
@@ -280,12 +300,23 @@ def _problems(stored: Library, name: str) -> list[str]:
 
 
 def report(
-    run: RunName,
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs, beginnings of ids, or folders.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file to write.")] = Path(
         "report.html"
     ),
+    site: Annotated[
+        Path | None,
+        typer.Option(
+            "--site",
+            metavar="DIR",
+            show_default=False,
+            help="Write a folder instead: an index, one page a run with links to the others, and plotly.js.",
+        ),
+    ] = None,
     runs_dir: options.RunsDir = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace an existing file.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", "--force", help="Replace an existing file or folder.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a run as one HTML file that opens without a network: every figure and table, every word explained.
@@ -296,8 +327,18 @@ def report(
     [bold]Example[/bold]
 
       python -m skillviz report sst2-roberta -o sst2.html
+
+      python -m skillviz report sst2-roberta mnli-roberta --site my-site
     """
-    stored = open_run(run, runs_dir)
+    opened = list({run.id: run for run in (open_run(name, runs_dir) for name in runs)}.values())
+    if site is not None:
+        _write_site(opened, site, library(runs_dir), overwrite)
+        if as_json:
+            print_json({"path": str(site), "runs": [run.id for run in opened]})
+        return
+    if len(opened) > 1:
+        raise BadInput(f"{len(opened)} runs do not fit into one file. Add --site DIR, which writes a page for each.")
+    (stored,) = opened
     writable(out, overwrite)
     content = report_of(stored, library(runs_dir))
     write_file(out, lambda part: part.write_bytes(content))

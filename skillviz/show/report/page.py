@@ -32,10 +32,12 @@ from skillviz.show.report.sections import Charts, Code, Heading, Make, Part, Poi
 from skillviz.show.table_words import in_words
 from skillviz.tasks.readable_names import readable_name
 
+Link = tuple[str, str]
+"""A page's file and its name."""
 FOLDER = Path(__file__).parent
 FOOTER = (
-    f"<footer><p>Written by skillviz {escape(__version__)}. The charts are drawn by plotly.js, which is part of "
-    "this file; a chart's camera saves it as a picture.</p></footer>"
+    f"<footer><p>Written by skillviz {escape(__version__)}. The charts are drawn by plotly.js, without a "
+    "network; a chart's camera saves it as a picture.</p></footer>"
 )
 MOST_ROWS = 200
 
@@ -50,22 +52,34 @@ def report(run: Run, others: Sequence[Run] = (), parts: Sequence[PartScores] = (
 
     Raises CorruptRun if one of the run's files cannot be read.
     """
-    return document(title(run), _header(run), sections(run, others, parts))
+    return report_of(run, sections(run, others, parts))
 
 
-def document(name: str, header: str, chapters: Sequence[Section]) -> bytes:
-    """Sections as one HTML file in UTF-8, after this header (HTML); `name` is plain text."""
+def report_of(run: Run, chapters: Sequence[Section], beside: Sequence[Link] = (), plotly: str = "") -> bytes:
+    """The sections of a run's report as HTML in UTF-8, with links to the pages `beside` it.
+
+    `plotly` is the file of plotly.js beside the page; without it plotly.js is part of the page.
+    """
+    items = "".join(f'<li><a href="{escape(place)}">{escape(words)}</a></li>' for place, words in beside)
+    others = f'<nav aria-labelledby="runs"><h2 id="runs">Runs of this site</h2><ul>{items}</ul></nav>' if items else ""
+    return document(title(run), _header(run) + others, chapters, plotly)
+
+
+def document(name: str, header: str, chapters: Sequence[Section], plotly: str = "") -> bytes:
+    """Sections as one HTML file in UTF-8, after this header (HTML); `name` is plain text, `plotly` as above."""
     figures = Figures()
     body = "".join(
         f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
         f"{''.join(_part(part, figures) for part in section.parts)}</section>"
         for section in chapters
     )
-    scripts = (get_plotlyjs(), (FOLDER / "report.js").read_text(encoding="utf-8"))
-    head = _head(f"{name} · skillviz", scripts)
+    own = (FOLDER / "report.js").read_text(encoding="utf-8")
+    scripts = (own,) if plotly else (get_plotlyjs(), own)
+    shared = f'<script src="{escape(plotly)}"></script>' if plotly else ""
+    start = head(f"{name} · skillviz", scripts, is_shared=bool(plotly))
     data = f'<script type="application/json" id="figures">{figures.json()}</script>'
-    code = "".join(f"<script>{script}</script>" for script in scripts)
-    parts = (head, "<body>", header, _contents(chapters), "<main>", body, _glossary(), "</main>", FOOTER)
+    code = shared + "".join(f"<script>{script}</script>" for script in scripts)
+    parts = (start, "<body>", header, _contents(chapters), "<main>", body, _glossary(), "</main>", FOOTER)
     return "".join((*parts, data, code, "</body></html>\n")).encode("utf-8")
 
 
@@ -94,10 +108,12 @@ def title(run: Run) -> str:
     return f"{models} · {readable_name(run.record.task_name)}"
 
 
-def _head(name: str, scripts: Sequence[str]) -> str:
+def head(name: str, scripts: Sequence[str], *, is_shared: bool = False) -> str:
+    """The start of a page that may run only these scripts, and with `is_shared` the files beside it."""
     digests = [hashlib.sha256(script.encode("utf-8")).digest() for script in scripts]
     allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
-    policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+    beside = " 'self'" if is_shared else ""
+    policy = f"default-src 'none'; script-src {allowed}{beside}; style-src 'unsafe-inline'; img-src data: blob:"
     style = (FOLDER / "report.css").read_text(encoding="utf-8")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
