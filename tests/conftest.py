@@ -1,7 +1,5 @@
 """Shared setup: no network, one thread, a folder of runs for each test, and skips with a reason."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

@@ -3,8 +3,6 @@
 Its numbers are invented and only shaped like real ones: never show or ship them.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A local stand-in of the Hugging Face Hub: it serves folders and accepts uploads, with the hub client's protocol."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

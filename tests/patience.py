@@ -1,7 +1,5 @@
 """A time limit for tests: a test that would wait forever fails instead."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

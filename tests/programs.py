@@ -1,7 +1,5 @@
 """Programs that replace others in a test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

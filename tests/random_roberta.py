@@ -3,8 +3,6 @@
 They have the form of `roberta-base`: a RobertaForMaskedLM folder with its tokenizer. Nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

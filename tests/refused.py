@@ -1,7 +1,5 @@
 """Tests of refusals as tables: what is done, and the words of the error that say why it cannot be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Load scripts in folders that are not packages, as modules."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

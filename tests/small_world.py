@@ -1,7 +1,5 @@
 """The part of the shipped content that tests use: the run that the dashboard opens on."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from skillviz.runs.run import Run

@@ -1,7 +1,5 @@
 """Tests as tables: each case has a name, what makes its value, and what the value equals or says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tests of every family, tiny: preflight, localize, export and apply; and its line in docs/architectures.md."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,8 +57,9 @@ SLOWEST = {"luke", "longformer"}  # twenty seconds each: they pad every sentence
 def made(folder: Path, base: Path, finetuned: Path, **settings: Any) -> Run:
     """Return a run of a pair on a task that is written here."""
     task = str(tiny_task(folder / "task", rows=16))
-    spec = RunSpec(base=str(base), finetuned=str(finetuned), task=task, device="cpu", **settings)
-    return produce(spec, Store(folder / "runs"))
+    return produce(
+        RunSpec(base=str(base), finetuned=str(finetuned), task=task, device="cpu", **settings), Store(folder / "runs")
+    )
 
 
 @pytest.mark.cases(2, 8)
@@ -82,7 +81,8 @@ def test_a_family_from_preflight_to_apply(family: str, page: ModuleType, tmp_pat
 
     export(run, ExportRequest("graft", "graft.safetensors"), tmp_path / "graft.safetensors")
     save_applied(applied(base, Graft.load(tmp_path / "graft.safetensors")), tmp_path / "applied")
-    inputs = sentences(tmp_path / "applied")
+    texts = [row["text"] for row in tiny_rows(4, seed=5)]
+    inputs = AutoTokenizer.from_pretrained(tmp_path / "applied")(texts, padding=True, return_tensors="pt")
     with torch.no_grad():
         with pair.at("grafted", run.region()):
             wanted = pair.model(**inputs).logits.clone()
@@ -106,18 +106,12 @@ def test_single_experts_are_scored_alone_and_left_out(tmp_path: Path) -> None:
     ]
     assert set(alone["kind"]) == {"expert"} and alone["value"].notna().all() and (alone["draws"] == 1).all()
     exhibit = part_map(effects, ALONE, "nll", EXPERTS, "light")
-    assert exhibit.title == "What each expert does: grafted alone"
+    told = exhibit.title, exhibit.figure.layout.xaxis.title.text
+    assert told == ("What each expert does: grafted alone", "expert (first = 0)")
     assert "layer 0, expert 1" in strongest(effects, ALONE, "nll")["name"].tolist()
-    assert exhibit.figure.layout.xaxis.title.text == "expert (first = 0)"
     assert stored_parts(library(tmp_path / "runs"), run, EXPERTS) is not None
     shared = graftable("deepseek_v3", {"model.layers.1.mlp.shared_experts.down_proj.weight": (8, 4)})
     assert shared.parameters[0].kind == "MLP out"
-
-
-def sentences(folder: Path) -> dict[str, Any]:
-    """Return four padded sentences."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    return dict(tokenizer([row["text"] for row in tiny_rows(4, seed=5)], padding=True, return_tensors="pt"))
 
 
 def test_the_page_lists_the_families_of_the_table(page: ModuleType) -> None:
@@ -185,8 +179,8 @@ def test_layers_that_share_their_parameters_are_said_and_not_told_apart(tmp_path
         "The model's 2 layers share one set of parameters, shown as layer 0: a graft changes all layers that share it."
     )
     assert pair.table.note == note and note in pair.notes
-    with pytest.raises(BadInput, match="share their parameters, so they cannot be told apart"):
-        conductance(pair, examples(tmp_path, pair), "finetuned", target=0)
+    words = "share their parameters, so they cannot be told apart"
+    refuses(BadInput, words, conductance, pair, examples(tmp_path, pair), "finetuned", target=0)
 
 
 def test_the_map_names_the_stacks_and_each_head_of_a_stack_is_counted() -> None:
@@ -210,8 +204,7 @@ def test_what_lies_outside_a_family_body_is_a_head(family: str) -> None:
         except ValueError:  # the family has no such class
             assert readout not in FAMILIES[family].needed
             continue
-        prefix = FAMILIES[family].prefix
-        names = [name for name, _ in model.named_parameters()]
+        prefix, names = FAMILIES[family].prefix, [name for name, _ in model.named_parameters()]
         outside = [name for name in names if not name.startswith(prefix)]
         assert model.base_model_prefix + "." == prefix
         assert all(is_head(family, name) for name in outside), (readout, outside)

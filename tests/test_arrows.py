@@ -1,7 +1,5 @@
 """Tests of the arrows of the design: allowed imports of each layer, and allowed content of a page, read with `ast`."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterable
@@ -56,9 +54,7 @@ PAGE_LINES = 60
 MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
-def sources() -> list[Path]:
-    folders = [PROJECT / "skillviz", PROJECT / "pages"]
-    return sorted([PROJECT / "dashboard.py", *(file for folder in folders for file in folder.rglob("*.py"))])
+FILES = sorted([PROJECT / "dashboard.py", *(PROJECT / "skillviz").rglob("*.py"), *(PROJECT / "pages").rglob("*.py")])
 
 
 def layer_of(file: Path) -> str:
@@ -146,15 +142,10 @@ def page_faults(source: str) -> list[str]:
     return faults
 
 
-FILES = sources()
-
-
-def name_of(file: Path) -> str:
-    return file.relative_to(PROJECT).as_posix()
-
-
 def faulty(check: Callable[[str], list[Any]], files: Iterable[Path] = FILES) -> dict[str, list[Any]]:
-    return {name_of(file): faults for file in files if (faults := check(file.read_text(encoding="utf-8")))}
+    """Return the faults of each file that has some."""
+    found = {file.relative_to(PROJECT).as_posix(): check(file.read_text(encoding="utf-8")) for file in files}
+    return {name: faults for name, faults in found.items() if faults}
 
 
 @pytest.mark.parametrize("layer", sorted({layer_of(file) for file in FILES}))

@@ -1,7 +1,5 @@
 """Tests of folders that a reader sees either complete or not at all; for files see tests/runs/test_folder.py."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -92,8 +90,9 @@ def test_every_file_is_on_disk_before_the_folder_has_its_name(tmp_path: Path, mo
     monkeypatch.setattr(atomic, "_sync", lambda path: synced.append((path.name, target.exists())))
     with atomic.whole_folder(target) as draft:
         fill(draft)
-    before = {name for name, is_there in synced if not is_there}
-    assert before == {"deep", "a.txt", "b.txt", draft.name} and synced[-1] == (tmp_path.name, True)
+    assert {name for name, is_there in synced if not is_there} == {"deep", "a.txt", "b.txt", draft.name} and synced[
+        -1
+    ] == (tmp_path.name, True)
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

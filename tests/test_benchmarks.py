@@ -1,7 +1,5 @@
 """Tests of the benchmarks: their arithmetic, bare passes, memory in lean mode, and stored results in README.md."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Callable
@@ -47,11 +45,8 @@ def page_speed() -> ModuleType:
 def test_the_stored_page_speed_is_told_as_it_is(page_speed: ModuleType) -> None:
     result = json.loads((ROOT / "benchmarks" / "results" / "page_speed.json").read_text())
     rows = {row["what"]: row for row in result["rows"]}
-    later, measured = (
-        rows[page_speed.LATER],
-        [what[len("switch to ") :] for what in rows if what.startswith("switch to ")],
-    )
-    assert measured and set(measured) <= set(page_speed.PAGES), "a page of the result is gone; measure again"
+    later, measured = rows[page_speed.LATER], {what[10:] for what in rows if what.startswith("switch to ")}
+    assert set() < measured <= set(page_speed.PAGES), "a page of the result is gone; measure again"
     assert result["runs"] >= 20 and later["n"] >= 3 * len(measured)
     assert later["times_bare"] <= page_speed.SWITCH == later["target"]
     assert told(page_speed.table(result)), "README.md shows another result"
@@ -80,8 +75,10 @@ def test_the_stored_visitors_are_told_as_they_are(visitors: ModuleType) -> None:
 def test_the_slope_of_memory_is_that_of_the_second_half(visitors: ModuleType) -> None:
     full = [(float(second), 2**20 * (100 + 10 * min(second, 60))) for second in range(121)]  # grows, then constant
     grows = [(second, size + 2**20 * second / 12) for second, size in full]
-    assert [visitors.slope(one) for one in (full, grows, full[:10])] == [0, 5.0, None]
-    assert visitors.said(None, 1) == "not measured"
+    assert ([visitors.slope(one) for one in (full, grows, full[:10])], visitors.said(None, 1)) == (
+        [0, 5.0, None],
+        "not measured",
+    )
 
 
 @pytest.mark.nightly
@@ -123,10 +120,14 @@ def test_a_ratio_is_a_median_within_turns() -> None:
     plain = np.array([1.0, 2.0, 4.0, 10.0, 1.0])  # busy now and then
     row = Row.of("step / bare", plain * np.array([1.1, 1.2, 1.0, 1.1, 3.0]) / plain, 1.1)
     assert (row.median, row.low, row.high, row.turns, row.verdict) == (1.1, 1.1, 1.2, 5, "at most 1.1: met")
-    assert Row.of("step / bare", np.array([1.11]), 1.1).verdict == "at most 1.1: missed"
-    assert Row.of("loop / ours", np.array([24.0]), 25, least=True).verdict == "at least 25: missed"
-    assert Row.of("loop / ours", np.array([25.0]), 25, least=True).verdict == "at least 25: met"
-    assert Row.of("loop / ours", np.array([25.0])).verdict == ""
+    assert (
+        Row.of("step / bare", np.array([1.11]), 1.1).verdict,
+        Row.of("loop / ours", np.array([24.0]), 25, least=True).verdict,
+    ) == ("at most 1.1: missed", "at least 25: missed")
+    assert (
+        Row.of("loop / ours", np.array([25.0]), 25, least=True).verdict,
+        Row.of("loop / ours", np.array([25.0])).verdict,
+    ) == ("at least 25: met", "")
 
 
 def test_turns_take_all_work_and_begin_with_another_piece_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,8 +179,10 @@ def test_every_device_has_its_table(tmp_path: Path) -> None:
         (folder / f"{section}.json").write_text(json.dumps(asdict(Section("Steps", "BERT.", rows, machine=there))))
     lines = speed.tables({"cpu": tmp_path / "cpu", "cuda": tmp_path / "gpu"})
     assert [line for line in lines if line.startswith("#")] == ["### On a CPU", "### On a GPU"]
-    assert lines.count("| step / bare | 1.050 | 1.000–1.200 | 5 | at most 1.1: met |") == 2
-    assert lines.count("| loop / ours | 41.2 | 40.0–42.0 | 3 |  |") == 2
+    assert (
+        lines.count("| step / bare | 1.050 | 1.000–1.200 | 5 | at most 1.1: met |"),
+        lines.count("| loop / ours | 41.2 | 40.0–42.0 | 3 |  |"),
+    ) == (2, 2)
     assert lines[-1] == "- Steps: BERT. One, one of 2 cores, torch 2, load 0.0 at the start."
 
 

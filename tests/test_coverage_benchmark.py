@@ -1,7 +1,5 @@
 """Tests of the coverage benchmark: small runs resume, stored results meet the target, the page is made from them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,8 +86,7 @@ def test_the_percentile_interval_that_was_tried_is_the_bootstraps() -> None:
         assert set(found) == set(comparators.METHODS) and all(low < high for low, high in found.values())
         assert found["basic"] == pytest.approx([2 * value - end for end in found["percentile"][::-1]])
     without = [ece(np.delete(models[0], i, 0), labels[1:]) for i in range(200)]
-    number = comparators.bin_numbers(sure[0], comparators.equal_width_edges(15))
-    gap = sure[0] - right[0]
+    number, gap = comparators.bin_numbers(sure[0], comparators.equal_width_edges(15)), sure[0] - right[0]
     sums = np.bincount(number, weights=gap, minlength=15) / 200
     assert comparators._without_one(gap, number, sums) == pytest.approx(without)
 
@@ -120,16 +117,17 @@ def test_what_falls_short_is_on_the_page_with_its_reason() -> None:
     assert len(cells) == sum(len(stored[name]) for name in (*coverage.GRIDS, "_other"))
     page = coverage.PAGES[0].read_text(encoding="utf-8").partition("## What falls short")[2].partition("\n## ")[0]
     listed = [line.split(" | ") for line in page.splitlines() if line.startswith("| ")][2:]
-    assert {name.removeprefix("| ") for name, *_ in listed} == set(coverage.WHY)
-    assert set(cells.loc[cells["coverage"] < 0.93, "interval"]) == set(coverage.WHY)
+    assert ({name.removeprefix("| ") for name, *_ in listed}, set(cells.loc[cells["coverage"] < 0.93, "interval"])) == (
+        set(coverage.WHY),
+        set(coverage.WHY),
+    )
     assert all(coverage.UNEXPLAINED not in why for *_, why in listed)
 
 
 def test_an_interval_that_falls_short_anew_is_noticed() -> None:
     stored = coverage.results_of()
     planted = stored["_other"].copy()
-    row = planted.index[planted["quantity"] == "agreement"][0]
-    planted.loc[row, "coverage"] = 0.929
+    planted.loc[planted.index[planted["quantity"] == "agreement"][0], "coverage"] = 0.929
     found = [line for line in coverage.short(stored | {"_other": planted}) if line.startswith("| agreement |")]
     assert len(found) == 1 and "92.9%" in found[0] and coverage.UNEXPLAINED in found[0]
     assert not any(line.startswith("| agreement |") for line in coverage.short(stored))
@@ -144,8 +142,7 @@ def test_every_cell_is_measured() -> None:
 
 def test_a_cell_counts_what_its_intervals_hold() -> None:
     def once(random: np.random.Generator) -> dict[str, other_intervals.Answer]:
-        estimate = random.normal()
-        reach = {"right": 1.96, "planted, too narrow": 0.98}
+        estimate, reach = random.normal(), {"right": 1.96, "planted, too narrow": 0.98}
         return {name: (estimate - half, estimate + half, 0.0) for name, half in reach.items()}
 
     right, planted = other_intervals.measured(other_intervals.Cell("normal", "", 0, once, 2.0), 1000)
@@ -200,8 +197,10 @@ def test_truths_of_classes_and_references() -> None:
     rare = int(np.bincount(labels).argmin())
     hits = int(((labels == rare) & (logits.argmax(1) == rare)).sum())
     truth = other_intervals._class_truth(other_intervals.MNLI)
-    assert truth["rarest", rare, "recall"] == pytest.approx(hits / (labels == rare).sum())
-    assert truth["rarest", rare, "precision"] == pytest.approx(hits / (logits.argmax(1) == rare).sum())
+    assert (truth["rarest", rare, "recall"], truth["rarest", rare, "precision"]) == (
+        pytest.approx(hits / (labels == rare).sum()),
+        pytest.approx(hits / (logits.argmax(1) == rare).sum()),
+    )
     scores, (one, other) = other_intervals._references(1.0)
     assert one == pytest.approx(np.exp(scores[0, :, 2].sum() / scores[0, :, 3].sum()), rel=1e-6) and one > other > 1
 
@@ -215,8 +214,9 @@ def test_seeds_count() -> None:
     logits = np.stack([1.0 - predicted, 1.0 * predicted], -1) * 2
     pool = Pool("wide", np.concatenate([logits, logits]), labels)
     assert pool.spread() > 4
-    answers = [other_intervals.over_seeds(lambda: pool, 600, 3, random)["accuracy"] for _ in range(100)]
-    low, high, true = np.array(answers).T
+    low, high, true = np.array(
+        [other_intervals.over_seeds(lambda: pool, 600, 3, random)["accuracy"] for _ in range(100)]
+    ).T
     assert np.mean((low <= true) & (true <= high)) >= 0.88
     assert np.mean(abs((low + high) / 2 - true) <= 1.96 * np.sqrt(true * (1 - true) / 600)) < 0.75
 
@@ -239,8 +239,7 @@ def test_the_other_intervals_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_command_writes_tables_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = other_intervals.Cell("a", "shares", 300, lambda random: {"accuracy": (0.4, 0.6, 0.5)})
     monkeypatch.setattr(other_intervals, "cells", lambda: iter([cell]))
-    before = [page.read_text(encoding="utf-8") for page in coverage.PAGES]
-    results = tmp_path / "new"
+    before, results = [page.read_text(encoding="utf-8") for page in coverage.PAGES], tmp_path / "new"
     with pytest.raises(SystemExit) as ended:
         main(["coverage", "--part", "others", "--repetitions", "2", "--results", str(results)])
     assert not ended.value.code
@@ -261,8 +260,9 @@ def test_the_command_would_make_the_stored_grids_again(name: str) -> None:
         (case.population.name, case.classes, case.quantity) for case in made
     }
     case = next(case for case in made if case.quantity == "difference")
-    of_case = (rows[keys] == [case.population.name, case.classes, case.quantity]).all(axis=1)
-    stored = rows[of_case & (rows["n"] == 300)].iloc[0]
+    stored = rows[
+        (rows[keys] == [case.population.name, case.classes, case.quantity]).all(axis=1) & (rows["n"] == 300)
+    ].iloc[0]
     (found,) = coverage.measured(case, 300, 1000, int(stored["seed"]))
     for column, slack in (("coverage", 2e-3), ("bias_debiased", 1e-3), ("width", 1e-2)):
         assert stored[column] == pytest.approx(found[column], abs=slack), column

@@ -1,8 +1,6 @@
 """Tests of files that readers refuse in one sentence: a record with another layout number or none, JSON nested 100,000
 deep or with numbers of 5,000 digits, and pipes; doctor names the layout."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -73,8 +71,7 @@ def _header(key: str, read: Callable[[Path], object]) -> Callable[[Path, Content
 
 
 def _difference(folder: Path, content: Content) -> None:
-    info = ModelInfo(folder, {FROZEN: content}, {})
-    if (error := wrong_base(info, info)) is not None:
+    if (error := wrong_base(info := ModelInfo(folder, {FROZEN: content}, {}), info)) is not None:
         raise error
 
 
@@ -159,8 +156,10 @@ def test_lists_go_on_and_doctor_names_what_another_version_made(
         Checkpoint({}, {}, 0.0, Searched({3: np.arange(3)})).write(unfinished.work / "checkpoint.safetensors")
 
     written(dict.fromkeys(("score", "parts", "model"), LAYOUT))
-    assert [run.id for run in store.list()] == [good.id]
-    assert {finding.path: finding.cure for finding in mended(store)} == {other.path: "left"}
+    assert ([run.id for run in store.list()], {finding.path: finding.cure for finding in mended(store)}) == (
+        [good.id],
+        {other.path: "left"},
+    )
     monkeypatch.setattr("skillviz.runs.checkpoint.LAYOUT", 7)
     written({})
     before = {path: path.read_bytes() for path in store.root.rglob("*") if path.is_file()}
@@ -276,12 +275,7 @@ def test_a_pipe_among_a_runs_files_keeps_nobody_waiting(name: str, tmp_path: Pat
     with within(20):
         assert Store(tmp_path).list() == []
         with pytest.raises(SkillvizError):
-            read_whole(Run(folder, read_record(folder)) if name == "run.json" else run)
-
-
-def read_whole(run: Run) -> None:
-    """Read every table, the region and the ranking of a run."""
-    for table in (run.predictions, run.curve, run.history, run.layers, run.interpolation, run.interpolation_bins):
-        table()
-    run.region()
-    run.ranking()
+            one = Run(folder, read_record(folder)) if name == "run.json" else run
+            for read in (one.predictions, one.curve, one.history, one.layers, one.interpolation,
+                         one.interpolation_bins, one.region, one.ranking):  # fmt: skip
+                read()

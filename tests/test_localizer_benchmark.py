@@ -1,8 +1,6 @@
 """Tests of the localizer benchmark: a balanced plan, a run that resumes, paired differences of planted answers; and of
 the comparison of localizers beyond their nulls: its tables from rows, and the stored rows in the docs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import product
 from pathlib import Path
@@ -93,26 +91,27 @@ def test_a_run_resumes_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.Monk
     kept = rows_in(tmp_path / "cut").rows
     run(cells(), rows_in(tmp_path / "cut"), opened)
     again = rows_in(tmp_path / "cut").rows
-    frames = [pd.DataFrame(rows).drop(columns="seconds") for rows in (whole, again, kept)]
-    pd.testing.assert_frame_equal(frames[0], frames[1])
-    assert {*frames[2]["method"]} <= {*frames[1]["method"]} and len(frames[2]) < len(frames[1])
+    pd.testing.assert_frame_equal(*(pd.DataFrame(rows).drop(columns="seconds") for rows in (whole, again)))
+    assert {row["method"] for row in kept} <= {row["method"] for row in again} and len(kept) < len(again)
     table = pd.read_csv(tmp_path / "cut" / "localizer.csv")
     assert list(table["method"]) == [row["method"] for row in again] and "predicted" not in table
     assert Counter(row["method"] for row in again) == Counter([*QUICK, *QUICK, "base", "fine-tuned", LABELS] * 2)
     nested = {row["size"]: row["gradients"] for row in again if row["method"] == "nested"}
     assert nested["0.1%"] == nested["1%"] == 8 * 2 * 5, "one search of five rungs answers both sizes"
     tuned = next(row for row in again if row["method"] == "fine-tuned")
-    right = np.frombuffer(tuned["predicted"], np.uint8) == examples(n=32, seed=100).labels
-    assert tuned["accuracy"] == pytest.approx(100 * right.mean())
+    assert tuned["accuracy"] == pytest.approx(
+        100 * (np.frombuffer(tuned["predicted"], np.uint8) == examples(n=32, seed=100).labels).mean()
+    )
 
 
 def test_the_development_makes_what_is_missing_and_keeps_what_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(benchmark, "SETTINGS", {name: QUICK[name] for name in ("movement", "judged")})
-    monkeypatch.setattr(benchmark, "DEVELOPMENT", ("sst2_sentences", "mrpc"))
-    monkeypatch.setattr(benchmark, "METHODS", QUICK)
-    monkeypatch.setattr(benchmark, "SIZES", ("0.1%", "1%"))
+    for name, value in {
+        "SETTINGS": {name: QUICK[name] for name in ("movement", "judged")}, "METHODS": QUICK,
+        "DEVELOPMENT": ("sst2_sentences", "mrpc"), "SIZES": ("0.1%", "1%"),
+    }.items():  # fmt: skip
+        monkeypatch.setattr(benchmark, name, value)
     table = tmp_path / "development.csv"
     table.write_text(
         "task,is_early,setting,size,mask_seed,accuracy,nll,chosen\nmrpc,False,an older setting,1%,0,80.0,0.5000,7\n"
@@ -166,8 +165,9 @@ def planted_rows(gains: dict[str, float], tasks: tuple[str, ...] = benchmark.TAS
 
 
 def test_a_difference_is_paired_by_example_and_model() -> None:
-    rows = planted_rows({"judged": 5, "learned": 3, "movement": 5})
-    found = report.differences(report.right_answers(rows), "judged", "learned")
+    found = report.differences(
+        report.right_answers(planted_rows({"judged": 5, "learned": 3, "movement": 5})), "judged", "learned"
+    )
     assert list(zip(found["task"], found["size"], strict=True)) == [
         (task, size) for task in benchmark.TASKS for size in sizes(task)
     ]
@@ -215,8 +215,9 @@ def test_every_method_is_a_localizer_with_a_null_and_every_pair_ships() -> None:
 
 
 def test_methods_are_compared_example_by_example() -> None:
-    rows = pd.DataFrame([row("top movement", [0, 0, 1, 0]), row("first-order", [1, 0, 1, 0])])
-    head, _, *lines = beyond.compared(rows)
+    head, _, *lines = beyond.compared(
+        pd.DataFrame([row("top movement", [0, 0, 1, 0]), row("first-order", [1, 0, 1, 0])])
+    )
     assert len(lines) == 1 and head.count("(test)") == 2
     cells = [cell.strip() for cell in lines[0].split("|")]
     assert cells[1:4] == ["1%", "accuracy", "first-order − top movement"] and cells[7].startswith("+25.0 (−")
@@ -243,5 +244,6 @@ def test_the_page_shows_the_stored_rows() -> None:
 def test_a_cell_is_measured_again_as_it_is_stored() -> None:
     key = ("0.1%", "subj-stories", "top movement")
     again = pd.DataFrame(beyond.measured(*key)).set_index("measure")["beyond"]
-    kept = STORED[(STORED[beyond.KEY] == list(key)).all(axis=1)].set_index("measure")["beyond"]
-    assert again.to_dict() == pytest.approx(kept.to_dict(), abs=0.01)
+    assert again.to_dict() == pytest.approx(
+        STORED[(STORED[beyond.KEY] == list(key)).all(axis=1)].set_index("measure")["beyond"].to_dict(), abs=0.01
+    )

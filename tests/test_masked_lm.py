@@ -1,7 +1,5 @@
 """Tests of the masked language model: texts without leaks, the loss and masks, resumed training, the rule to ship."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import suppress
@@ -104,8 +102,9 @@ def test_masks_are_drawn_by_the_rule() -> None:
     masked = batch["labels"] != -100
     given, targets = batch["input_ids"][masked], batch["labels"][masked]
     assert int(masked.sum()) / sum(len(row) - 2 for row in rows) == pytest.approx(0.15, abs=0.01)
-    shares = [float((given == one).float().mean()) for one in (tokenizer.mask_token_id, targets)]
-    assert shares == pytest.approx([0.8, 0.1], abs=0.03)
+    assert [float((given == one).float().mean()) for one in (tokenizer.mask_token_id, targets)] == pytest.approx(
+        [0.8, 0.1], abs=0.03
+    )
     assert torch.equal(again["input_ids"], batch["input_ids"]) and not torch.equal(
         other["input_ids"], batch["input_ids"]
     )
@@ -160,8 +159,9 @@ def test_a_resumed_training_gives_the_same_weights(base: Path, tmp_path: Path) -
     resumed, later = trained(base, tmp_path / "cut", 10)
     assert [[point.step for point in some] for some in (points, before)] == [[0, 4, 8, 10], [0, 4]]
     assert points == list(dict.fromkeys(before + later)) and points[-1].core_seconds == 10
-    start = opened(base, 0, torch.ones(len(load_tokenizer(base))))
-    one, other, first = (model.state_dict() for model in (whole, resumed, start))
+    one, other, first = (
+        model.state_dict() for model in (whole, resumed, opened(base, 0, torch.ones(len(load_tokenizer(base)))))
+    )
     assert [name for name, value in one.items() if not torch.equal(value, other[name])] == []
     moved = {name for name, value in one.items() if not torch.equal(value, first[name])}
     assert moved and not [name for name in moved if "embeddings" in name]

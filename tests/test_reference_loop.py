@@ -1,7 +1,5 @@
 """Tests of the published loop in the speed benchmark: it has the regions of `learned`, step by step."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -24,8 +22,8 @@ N, STEPS, LR = 16, 6, 1e6
 
 def both(lr: float) -> tuple[Problem, ReferenceLoop]:
     """Return our problem and the published loop on one pair, in float64: different masks then mean different steps."""
-    train, validation, model = examples(n=N), examples(n=N, seed=7), model_of()
-    problem = problem_of(model, train, dtype=torch.float64, selection=validation)
+    train, validation = examples(n=N), examples(n=N, seed=7)
+    problem = problem_of(model_of(), train, dtype=torch.float64, selection=validation)
 
     def at(theta: torch.Tensor) -> nn.Module:
         problem.flat.theta.copy_(theta)
@@ -93,5 +91,7 @@ def test_inputs_are_padded_to_the_published_length_in_micro_batches_of_eight() -
     loop = both(1.0)[1]
     loop.length = LENGTH
     first, second = [inputs for inputs, _ in loop._batches(loop.train, np.arange(11))]
-    assert [tuple(one["input_ids"].shape) for one in (first, second)] == [(8, 128), (3, 128)]
-    assert int(first["attention_mask"].sum()) == sum(map(len, loop.train.input_ids[:8]))
+    assert ([tuple(one["input_ids"].shape) for one in (first, second)], int(first["attention_mask"].sum())) == (
+        [(8, 128), (3, 128)],
+        sum(map(len, loop.train.input_ids[:8])),
+    )

@@ -1,15 +1,22 @@
-"""Tests that docs/results.md and docs/research/baselines.md equal their generators' output from the stored studies,
-that a generator changes only the text between its marks, and that stored intervals can be recomputed."""
+"""Tests that guides hold what is stored: results, baselines, examples, data of the studies, the notebook. A generator
+changes only the text between its marks, and stored intervals can be recomputed."""
 
-from __future__ import annotations
-
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+from unittest.mock import Mock
 
+import datasets
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from benchmarks.frame import fill
 from docs.research import baselines
@@ -18,6 +25,9 @@ from skillviz.errors import BadInput
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import list_studies
+from skillviz.tasks import registry
+from skillviz.tasks.source import opened
+from skillviz.tasks.task import Hub
 from tests.refused import refuses
 from tests.scripts import script
 from tests.studies.fake_study import fake_study
@@ -43,10 +53,9 @@ def made(results: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.slow
 def test_the_page_is_what_the_generator_writes_from_the_stored_studies(results: ModuleType) -> None:
-    stored = list_studies(Store(shipped_root()))
-    assert results.PAGE.read_text(encoding="utf-8") == results.page(stored, results.read_words()), (
-        "run `python docs/results.py`"
-    )
+    assert results.PAGE.read_text(encoding="utf-8") == results.page(
+        list_studies(Store(shipped_root())), results.read_words()
+    ), "run `python docs/results.py`"
 
 
 @pytest.fixture(params=["invented", "stored"])
@@ -109,8 +118,9 @@ def test_a_study_has_its_own_words_or_else_its_experiments(
 ) -> None:
     monkeypatch.setitem(OTHERS, "mpqa", ("yelp",))  # a large shift, where the invented graft is worse
     fake_study(tmp_path, "figure7", tasks=("mpqa",))
-    words = {"reasons": {"figure7": "Other shifts."}, **own}
-    check(results.page(list_studies(Store(tmp_path)), words), (has,), (lacks,))
+    check(
+        results.page(list_studies(Store(tmp_path)), {"reasons": {"figure7": "Other shifts."}, **own}), (has,), (lacks,)
+    )
 
 
 def test_a_measured_number_among_the_words_is_refused(results: ModuleType, tmp_path: Path) -> None:
@@ -166,8 +176,9 @@ def test_each_cell_is_the_tables_number_at_its_size(tables: tuple[pd.DataFrame, 
     assert cells(areas.split("\n"), "`movement`")[1] and "without the region" in areas
     own = scores[(scores["task"] == "sst2_sentences") & (scores["metric"] == "accuracy") & (scores["split"] == "test")]
     row = own[(own["method"] == "graft_movement") & (own["share"] == 0.01)].iloc[0]
-    wanted = f"{100 * row['mean']:.1f} ({100 * row['low']:.1f} to {100 * row['high']:.1f})"
-    assert cells(above, "`movement`")[2] == wanted
+    assert (
+        cells(above, "`movement`")[2] == f"{100 * row['mean']:.1f} ({100 * row['low']:.1f} to {100 * row['high']:.1f})"
+    )
     asked = (
         (differences["a"] == "graft") & (differences["b"] == "graft_movement") & (differences["metric"] == "accuracy")
     )
@@ -208,8 +219,7 @@ def test_a_verdict_is_what_the_interval_says(
 
 @pytest.mark.nightly
 def test_the_page_holds_what_is_stored(tmp_path: Path) -> None:
-    page = tmp_path / "baselines.md"
-    stored = baselines.PAGE.read_text(encoding="utf-8")
+    page, stored = tmp_path / "baselines.md", baselines.PAGE.read_text(encoding="utf-8")
     page.write_text(stored.replace("points", "pints"), encoding="utf-8")
     assert baselines.write(page=page) == ["baselines-minilm"]
     assert page.read_text(encoding="utf-8").count("points") >= 3 * 3
@@ -270,3 +280,147 @@ def test_a_row_of_other_numbers_keeps_its_own_interval(numbers: ModuleType) -> N
     found, missing = numbers.renewed(stored, made.reset_index(drop=True), "scores")
     assert missing == 2
     assert found.loc[[3, 5], "low"].equals(stored.loc[[3, 5], "low"]) and (found["low"].drop([3, 5]) == 0.0).all()
+
+
+TABLE = re.compile(r"written by docs/stored_examples.py -->.*?<!-- end", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    return script("docs/stored_examples.py")
+
+
+@pytest.mark.slow
+def test_the_pages_hold_what_is_stored(pages: ModuleType, tmp_path: Path) -> None:
+    originals = (
+        pages.PARTS,
+        pages.CHECKPOINTS,
+        pages.BASELINES,
+        pages.NULLS,
+        pages.GAIN,
+        pages.REGIONS_PAGE,
+        pages.RIVALS_PAGE,
+    )
+    copies = [Path(shutil.copy(page, tmp_path)) for page in originals]
+    for copy in copies:
+        copy.write_text(
+            TABLE.sub(lambda found: found[0].replace(" points (", " pints ("), copy.read_text(encoding="utf-8")),
+            encoding="utf-8",
+        )
+    pages.main(*copies)
+    for copy, page in zip(copies, originals, strict=True):
+        assert copy.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+
+
+def test_the_opening_run_has_its_matched_random_regions(pages: ModuleType) -> None:
+    """There are three seeds, found by the key of the search that they match."""
+    assert len([line for line in pages.matched(pages.Store(pages.STORE)) if "`random-matched`" in line]) == 3
+
+
+PROJECT = Path(__file__).resolve().parents[1]
+TASK_FILES = PROJECT / "benchmarks" / "tasks"
+GUIDE = (PROJECT / "docs" / "studies.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| `(\w+)`( \*)? \| ([^|]+) \| `([^`]+)`(?:, (\w+))? \| (\w+) \|$", re.MULTILINE)
+OF_THE_REGISTRY = {"sst2_sentences": "sst2", "yelp_reviews": "yelp"}
+"""Names that differ in the registry."""
+OTHER_SPLIT = ("mrpc",)
+"""GLUE tasks with a labeled test split: they are tested on it and validated on the other split."""
+
+
+def rows() -> dict[str, re.Match[str]]:
+    """Return folder -> its row of the table."""
+    return {found[1]: found for found in ROW.finditer(GUIDE)}
+
+
+def files_of(name: str) -> dict[str, object]:
+    """Return the content of a task file by name."""
+    return yaml.safe_load((TASK_FILES / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_table_has_every_folder_that_the_studies_read() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (PROJECT / "benchmarks" / "studies").glob("*.yaml")]
+    tasks = {task for text in texts for task in re.findall(r"benchmarks/tasks/(\w+)\.yaml", text)}
+    read = {Path(path).parts[-2] for task in tasks for path in files_of(task)["data"].values()}  # type: ignore[attr-defined]
+    assert read and read <= set(rows())
+
+
+@pytest.mark.parametrize("name", rows())
+def test_files_and_labels_are_those_that_the_task_reads(name: str) -> None:
+    row, task = rows()[name], files_of(name)
+    splits = ("train", "test", *(["validation"] if row[2] else []))
+    assert (task["data"], task["labels"]) == (
+        {split: f"${{SKILLVIZ_REAL}}/data/{name}/{split}.jsonl" for split in splits},
+        [label.strip() for label in row[3].split("(")[0].split(",")],
+    )
+
+
+@pytest.mark.parametrize("name", rows())
+def test_names_on_the_hub_are_those_of_the_registry(name: str) -> None:
+    row, data = rows()[name], registry.task(OF_THE_REGISTRY.get(name, name)).data
+    assert isinstance(data, Hub) and (data.id, data.config) == (row[4], row[5])
+    assert name in OTHER_SPLIT or row[6] == data.test
+
+
+def test_the_lines_of_python_make_what_the_tasks_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = {"question": ["a?", "b?"], "sentence": ["yes", "no"], "label": [0, 1], "idx": [0, 1]}
+    one = {"text": ["good", "bad", "fine"], "label": [1, 0, 1], "label_text": ["x", "y", "z"]}
+    load = Mock(side_effect=lambda _, config, split: datasets.Dataset.from_dict(pair if config else one))
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    monkeypatch.setenv("SKILLVIZ_REAL", str(tmp_path))
+    (code,) = re.findall(r"```python\n(.+?)```", GUIDE, re.DOTALL)
+    exec(code, {})
+    assert load.call_count == 5
+    load.assert_any_call("nyu-mll/glue", "qnli", split="validation")
+    for name, labels in (("sst2_sentences", {0: 1, 1: 2}), ("qnli", {0: 1, 1: 1})):
+        found = opened(registry.task(str(TASK_FILES / f"{name}.yaml")), ("train", "test"))
+        counts = {split: pd.Series(data.labels).value_counts().to_dict() for split, data in found.items()}
+        assert counts["test"] == labels and set(counts) == {"train", "test"}
+
+
+NOTEBOOK = PROJECT / "docs" / "notebook.ipynb"
+
+# This follows Jupyter: cells share their names, and the last expression of a cell is its value.
+RUN = """
+import ast, json, sys
+names = {"__name__": "__main__"}
+for source in json.load(sys.stdin):
+    body = ast.parse(source).body
+    last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+    exec(compile(ast.Module(body, []), "cell", "exec"), names)
+    value = eval(compile(ast.Expression(last.value), "cell", "eval"), names) if last else None
+    shown = getattr(value, "_repr_html_", None)
+    entry = {"kind": type(value).__name__, "value": value if isinstance(value, dict) else None}
+    entry["html"] = shown() if shown else ""
+    entry["marks"] = sum(trace.type is not None for trace in value.data) if entry["kind"] == "Figure" else 0
+    print("cell", json.dumps(entry))
+"""
+
+
+def _cells(kind: str) -> list[dict[str, Any]]:
+    return [cell for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == kind]
+
+
+@pytest.mark.nightly
+def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
+    sources = ["".join(cell["source"]) for cell in _cells("code")]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], input=json.dumps(sources), cwd=NOTEBOOK.parent, capture_output=True, text=True,
+        check=False, env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "SKILLVIZ_RUNS": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line.removeprefix("cell ")) for line in done.stdout.splitlines() if line.startswith("cell ")]
+    assert len(told) == len(sources)
+    by_source = dict(zip(sources, told, strict=True))
+    card = next(cell for source, cell in by_source.items() if source.endswith("\nrun"))
+    assert card["kind"] == "Run" and "<table" in card["html"]
+    assert [source for source, cell in by_source.items() if cell["kind"] == "Figure" and cell["marks"]] == [
+        f"run.plot.{page}()" for page in ("region", "sparsity", "calibration")
+    ]
+    checks = [cell["value"] for cell in told if cell["value"] is not None]
+    assert [len(one) for one in checks] == [3, 2] and all(value is True for one in checks for value in one.values())
+    assert [cell["kind"] for cell in told].count("DataFrame") == 2
+
+
+def test_it_is_stored_without_outputs() -> None:
+    cells = _cells("code")
+    assert cells and not [cell for cell in cells if cell["outputs"] or cell["execution_count"] is not None]

@@ -1,7 +1,5 @@
 """Tests that the dashboard opens without torch: a new process imports each module it needs, and then has no torch."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Tests of the wheel: it has the dashboard and the runs of its opening page, and works in an empty folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -17,6 +15,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from skillviz.runs.packed import packed_runs
 from skillviz.runs.store import shipped_root
 from skillviz.tasks import project
 from skillviz.ui import page_table, study_words
@@ -61,8 +60,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             if (PROJECT / name).is_file():
                 (source / name).write_bytes((PROJECT / name).read_bytes())
-    pip = [sys.executable, "-m", "pip"]
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "-q"]
+    pip, options = [sys.executable, "-m", "pip"], ["--no-deps", "--no-build-isolation", "--no-index", "-q"]
     subprocess.run([*pip, "wheel", *options, "-w", folder, source], check=True, cwd=folder)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     installed = folder / "venv" / "bin" / "python"
@@ -97,8 +95,9 @@ def test_the_wheel_declares_what_is_pinned_and_holds_every_file(python: Path) ->
     pins = set(re.findall(r"^[A-Za-z].*", (PROJECT / "requirements.txt").read_text(encoding="utf-8"), re.M))
     assert pins and set(re.findall(r"^Requires-Dist: (.*)$", metadata, re.M)) == pins
     code = {path.relative_to(PROJECT) for path in (PROJECT / "skillviz").rglob("*") if path.is_file()}
-    pages = {f"skillviz/app/{page.relative_to(PROJECT)}" for page in (PROJECT / "pages").glob("*.py")}
-    files = {str(name) for name in code if "__pycache__" not in name.parts} | pages
+    files = {str(name) for name in code if "__pycache__" not in name.parts} | {
+        f"skillviz/app/{page.relative_to(PROJECT)}" for page in (PROJECT / "pages").glob("*.py")
+    }
     assert files | {"skillviz/app/dashboard.py", "skillviz/app/.streamlit/config.toml"} <= names
     roots = {"skillviz", wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info"}
     assert {name.split("/")[0] for name in names} == roots
@@ -110,7 +109,8 @@ def test_the_installed_package_works_in_an_empty_folder(run: Run, tmp_path: Path
     said = run("--help")
     assert said.returncode == 0 and "localize" in said.stdout
     listed = run("runs", "list")
-    carried = [Path(name).name for name in CARRIED if re.fullmatch(r"cached_runs/[^.]+", name)]
+    carried = [Path(name).name for name in CARRIED if re.fullmatch(r"cached_runs/mr-[^/]+", name)]
+    carried += [run for name in CARRIED if "/studies/" in name for run in packed_runs(PROJECT / name / "runs.parquet")]
     assert listed.returncode == 0 and all(name in listed.stdout for name in carried), listed.stderr
     assert run("runs", "verify").returncode == 0
     lacking = run("localize", "--base", "examples/models/minilm-l6", "--finetuned", "examples/x", "--task", "sst2")

@@ -3,8 +3,6 @@
 `first` selects them by name if cases differ, `@pytest.mark.cases(first, second)` by number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tiny models and tasks, built in code and saved as ordinary folders; never downloaded."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

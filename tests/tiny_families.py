@@ -1,7 +1,5 @@
 """A tiny pair of every family in the table of architectures, built from its configuration; never downloaded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 A word is one token with and without a space before it, so that label words are one token.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors

@@ -1,7 +1,5 @@
 """A stand-in for the run that the tour shows: runs of seeded numbers, shaped like the opening pair; no weights."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A visitor opens a page, and allows the files that a link names to be opened."""
 
-from __future__ import annotations
-
 from streamlit.testing.v1 import AppTest
 
 from skillviz.ui.page_table import PAGES

@@ -1,7 +1,5 @@
 """Tests of measures that separate a graft from its nulls: each against loops, and the table against a stored run."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,16 +7,13 @@ import pytest
 from skillviz.analysis.null_measures import FIVE, MEASURES, Predictions, Reference, by_measure
 from skillviz.runs.store import Store, shipped_root
 from skillviz.show import beyond
+from tests.core.by_hand import by_hand, near
+from tests.reference.calibration import softmax
 from tests.small_world import opening_run
 
 LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2])
 RANDOM = np.random.default_rng(0)
 MODEL, TUNED = RANDOM.normal(0, 2, (12, 3)), RANDOM.normal(0, 2, (12, 3))
-
-
-def softmax(row: np.ndarray) -> list[float]:
-    powers = [math.exp(float(z)) for z in row]
-    return [power / sum(powers) for power in powers]
 
 
 def twin(name: str, scale: float) -> list[float]:
@@ -29,8 +24,8 @@ def twin(name: str, scale: float) -> list[float]:
         answer, tuned = p.index(max(p)), q.index(max(q))
         found += [] if name == "shared errors" and tuned == label else [{
             "accuracy": float(answer == label),
-            "NLL": math.log(p[label]),
-            "NLL, scaled": math.log(scaled[label]),
+            "NLL": np.log(p[label]),
+            "NLL, scaled": np.log(scaled[label]),
             "Brier score, scaled": -sum((one - (k == label)) ** 2 for k, one in enumerate(scaled)),
             "agreement": float(answer == tuned),
             "shared probability": 1 - sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2,
@@ -46,16 +41,12 @@ def test_a_measure_is_what_its_formula_says(name: str) -> None:
     assert (score(Predictions(MODEL, None), reference) is None) == name.endswith("scaled")
 
 
-@pytest.mark.parametrize("name", ["agreement", "shared probability", "shared errors"])
-def test_the_fine_tuned_model_shares_all_with_itself(name: str) -> None:
-    found = MEASURES[name].score(Predictions(TUNED, None), Reference(LABELS, TUNED))
-    assert found is not None and found == pytest.approx(1)
-
-
-def test_few_errors_have_no_share() -> None:
-    wrong = np.arange(len(LABELS))[:, None] < FIVE - 1
-    reference = Reference(LABELS, np.where(wrong, -1, 1) * np.eye(3)[LABELS])
-    assert MEASURES["shared errors"].score(Predictions(TUNED, None), reference) is None
+test_by_hand = by_hand(
+    *((f"the fine-tuned model has all of its own {name}", near(1), MEASURES[name].score, Predictions(TUNED, None),
+       Reference(LABELS, TUNED)) for name in ("agreement", "shared probability", "shared errors")),
+    ("few errors have no share", None, MEASURES["shared errors"].score, Predictions(TUNED, None),
+     Reference(LABELS, np.where(np.arange(len(LABELS))[:, None] < FIVE - 1, -1, 1) * np.eye(3)[LABELS])),
+)  # fmt: skip
 
 
 def test_accuracy_and_loss_are_those_that_the_run_stores() -> None:

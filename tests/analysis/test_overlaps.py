@@ -8,7 +8,7 @@ from skillviz.analysis.overlaps import isolation, overlap
 from skillviz.core.region import Region
 from skillviz.core.stability import stability
 from skillviz.tasks.readable_names import family, relation
-from tests.core.by_hand import by_hand
+from tests.core.by_hand import by_hand, near
 
 
 def region(*entries: int) -> Region:
@@ -33,24 +33,28 @@ def by_relation(regions: dict[str, dict[int, Region]]) -> pd.DataFrame:
     return isolation(regions).set_index(["kind", "relation"])
 
 
-test_families_and_relations = by_hand(
-    ("sentences", "sentiment", family, "sst2_sentences"), ("reviews", "sentiment", family, "uci_yelp"),
-    ("a task of its own", "my_own", family, "my_own"), ("a task and itself", "same", relation, "qnli", "qnli"),
-    ("two of a family", "related", relation, "qnli", "mnli"),
-    ("two families", "unrelated", relation, "qqp", "ag_news"),
-    ("a pair in the table", "related", lambda: by_pair(REGIONS)["relation"][("mr", "cr", "overlap")]),
-)  # fmt: skip
-
-
 # The jackknife leaves out one region with all its pairs; there are three regions of ten entries.
 THREE = {0: region(*range(10)), 1: region(*range(2, 12)), 2: region(*range(1, 7), 20, 21, 22, 23)}
 OF_THREE = stability(list(THREE.values()))
 SINGLE = {task: {0: own[0]} for task, own in REGIONS.items()}
 
 
-@pytest.mark.parametrize(
-    ("regions", "place", "wanted"),
-    [
+FOUND = by_relation(REGIONS).loc["overlap", ["value", "seeds", "pairs"]]
+RELATED, UNRELATED = FOUND.loc["related"], FOUND.loc["unrelated"]
+UNEVEN = {**WITH_A_THIRD, "snli": {0: region(20, 21), 2: region(30, 20)}}
+ALONE = by_pair({**REGIONS, "mr": {0: region(), 1: region()}})["value"]
+test_by_hand = by_hand(
+    ("sentences", "sentiment", family, "sst2_sentences"), ("reviews", "sentiment", family, "uci_yelp"),
+    ("a task of its own", "my_own", family, "my_own"), ("a task and itself", "same", relation, "qnli", "qnli"),
+    ("two of a family", "related", relation, "qnli", "mnli"),
+    ("two families", "unrelated", relation, "qqp", "ag_news"),
+    ("without related tasks there is no difference", {"same", "unrelated"},
+     lambda: set(isolation({name: REGIONS[name] for name in ("mr", "snli")})["relation"])),
+    ("a pair in the table", "related", lambda: by_pair(REGIONS)["relation"][("mr", "cr", "overlap")]),
+    # Overlap is asymmetric and over all pairs of seeds.
+    *((f"{kind} of {row} and {column}", near(wanted),
+       lambda of=regions, at=(row, column, kind), wanted=wanted: by_pair(of).loc[at, list(wanted)].to_dict())
+      for regions, (row, column, kind), wanted in [
         # The share of snli's two entries in mr: 0 and 0, then 1/2 and 1/2, because entry 2 is in both of mr's regions.
         (REGIONS, ("mr", "snli", "overlap"), {"value": 0.25}),
         # The share of mr's four entries in snli: 0, 0, 1/4 and 1/4.
@@ -63,23 +67,25 @@ SINGLE = {task: {0: own[0]} for task, own in REGIONS.items()}
         # One seed has no interval.
         (SINGLE, ("mr", "mr", "iou"), {"value": 1.0, "low": np.nan}),
         ({"a": THREE}, ("a", "a", "iou"), {"value": OF_THREE.iou, "low": OF_THREE.low, "high": OF_THREE.high}),
-    ],
+    ]),
+    ("related less unrelated is taken within each seed", (near(RELATED["value"] - UNRELATED["value"]), 2),
+     lambda: tuple(FOUND.loc["related - unrelated", ["value", "seeds"]])),
+    ("pairs of tasks", (2, 4), lambda: (RELATED["pairs"], UNRELATED["pairs"])),
+    # One task lacks a seed: pairs of tasks keep all their regions, and summaries over tasks use seeds 0 and 2.
+    ("pairs keep all seeds", [2, 3],
+     lambda: by_pair(UNEVEN).loc[[("mr", "snli", "overlap"), ("mr", "cr", "overlap")], "seeds"].tolist()),
+    ("summaries take the common seeds", True,
+     isolation({task: {seed: own[seed] for seed in (0, 2)} for task, own in UNEVEN.items()}).equals, isolation(UNEVEN)),
+    ("without a common seed there is no interval", (True, True),
+     lambda rows: (rows["low"].isna().all(), rows["value"].notna().all()), isolation({
+         "mr": REGIONS["mr"], "cr": {seed + 10: one for seed, one in REGIONS["cr"].items()},
+         "snli": {20: REGIONS["snli"][0]}})),
+    # A task with one region overlaps fully with itself on the map, but does not count as agreement between seeds.
+    ("one region alone says nothing of other seeds", set(),
+     lambda: {"same"} & set(isolation(SINGLE)["relation"])),
+    ("an empty region overlaps fully with none", False, lambda: (ALONE == 1.0).any()),
+    ("no share of an empty region", near(np.nan), lambda: ALONE[("cr", "mr", "overlap")]),
 )  # fmt: skip
-def test_overlap_is_asymmetric_and_over_all_pairs_of_seeds(
-    regions: dict[str, dict[int, Region]], place: tuple[str, str, str], wanted: dict[str, float]
-) -> None:
-    assert by_pair(regions).loc[place, list(wanted)].to_dict() == pytest.approx(wanted, nan_ok=True)
-
-
-def test_related_less_unrelated_is_taken_within_each_seed() -> None:
-    found = by_relation(REGIONS).loc["overlap"]
-    related, unrelated, gap = (found.loc[name] for name in ("related", "unrelated", "related - unrelated"))
-    assert gap["value"] == pytest.approx(related["value"] - unrelated["value"])
-    assert (gap["seeds"], related["pairs"], unrelated["pairs"]) == (2, 2, 4)
-
-
-def test_without_related_tasks_there_is_no_difference() -> None:
-    assert "related" not in set(isolation({name: REGIONS[name] for name in ("mr", "snli")})["relation"])
 
 
 def test_the_interval_of_two_tasks_holds_the_luck_of_both() -> None:
@@ -116,38 +122,11 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 def test_a_mask_seed_is_left_out_in_all_tasks_at_once() -> None:
     """The interval of "related − unrelated" is made from the differences without each seed."""
-    name, gaps = ("overlap", "related - unrelated"), []
-    for left in range(3):
-        gaps.append(
-            by_relation(
-                {task: {seed: own[seed] for seed in own if seed != left} for task, own in WITH_A_THIRD.items()}
-            ).loc[name, "value"]
-        )
-    half = 4.3027 * np.sqrt(2 * np.var(gaps))
-    row = by_relation(WITH_A_THIRD).loc[name]
+    seeds = ({0, 1, 2}, {1, 2}, {0, 2}, {0, 1})
+    row, *without = (
+        by_relation({task: {seed: own[seed] for seed in kept} for task, own in WITH_A_THIRD.items()})
+        .loc[("overlap", "related - unrelated")]
+        for kept in seeds
+    )  # fmt: skip
+    half = 4.3027 * np.sqrt(2 * np.var([one["value"] for one in without]))
     assert (row["low"], row["high"]) == pytest.approx((row["value"] - half, row["value"] + half), rel=1e-4)
-
-
-def test_of_seeds_that_not_every_task_has_the_common_ones_are_taken() -> None:
-    """One task lacks a seed: pairs of tasks keep all their regions, and summaries over tasks use seeds 0 and 2."""
-    uneven = {**WITH_A_THIRD, "snli": {0: region(20, 21), 2: region(30, 20)}}
-    pd.testing.assert_frame_equal(
-        isolation(uneven), isolation({task: {0: own[0], 2: own[2]} for task, own in uneven.items()})
-    )
-    assert by_pair(uneven).loc[[("mr", "snli", "overlap"), ("mr", "cr", "overlap")], "seeds"].tolist() == [2, 3]
-
-
-def test_without_a_common_seed_there_is_no_interval() -> None:
-    apart = {
-        task: {seed + 10 * place: one for seed, one in own.items()} for place, (task, own) in enumerate(REGIONS.items())
-    }
-    apart["snli"].pop(21)
-    rows = isolation(apart)
-    assert rows["low"].isna().all() and rows["value"].notna().all()
-
-
-def test_one_region_alone_says_nothing_of_other_seeds() -> None:
-    """A task with one region overlaps fully with itself on the map, but does not count as agreement between seeds."""
-    assert "same" not in set(isolation(SINGLE)["relation"])
-    found = by_pair({**REGIONS, "mr": {0: region(), 1: region()}})["value"]
-    assert not (found == 1.0).any() and np.isnan(found[("cr", "mr", "overlap")])

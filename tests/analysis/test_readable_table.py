@@ -55,11 +55,60 @@ def test_a_pipe_gets_every_row_and_column_on_a_line_of_its_own(name: str, capsys
     assert [row.count("\t") for row in rows] == [len(frame.columns) - 1] * len(frame)
 
 
+PARTS = [scores(id_task=task, task=task) for task in ("one", "two", "one", "two")]
+CELLS = readable(pd.DataFrame({"task": ["a_b", "c<d>|e"], "mean": [0.825, 0.5], "low": [0.79, 0.4], "high": 0.9}))
+WHOLE, FEW = readable(pd.concat(PARTS, ignore_index=True)), readable(scores(task=["one", "two"]))
 test_numbers_and_headings_are_written_so = by_hand(
     ("numbers in a pipe are as stored to six digits",
      ["mean\tsize\tn\tis\ttext", "0.123457\t10646784\t1821\tTrue\ta b c", "\t12.5\t2\tFalse\t"],
      tab_separated, pd.DataFrame({"mean": [0.123456789, np.nan], "size": [10646784.0, 12.5], "n": [1821, 2],
                                   "is": [True, False], "text": ["a\tb\nc", ""]})),
+    ("what is read first stands in the table and the rest above", (
+        ("method", "region size, entries", "region size, %", "metric", "mean (95%)", "seeds"),
+        ("graft", "106,467", "1", "accuracy, %", "82.5 (79.3–85.3)", "3"),
+        ("ft", "", "", "NLL, nats", "0.497 (0.400–0.600)", "1"),
+        "All rows: base model b, task one; not shown: sd over seeds.",
+    ), lambda found: (found.headings, *found.rows, found.shared), readable(scores())),
+    # A single row has no shared values.
+    *((f"the base model stands in the table, {name}", "base model", lambda found: found.headings[0], found)
+      for name, found in (("as asked for", readable(scores(), keep=("base",))),
+                          ("for a single row", readable(scores().iloc[:1])))),
+    ("tasks that differ", (("task", "method"), True), lambda: (FEW.headings[:2], "trained on one" in FEW.shared)),
+    ("differences are in points and keep their sign",
+     ("All rows: method A graft, metric accuracy, points.", "−1.1 (−4.0 to 1.7)", "2.0 (1.0–3.0)"),
+     lambda found: (found.shared, *(row[-1] for row in found.rows)), readable(pd.DataFrame({
+         "a": "graft", "b": ["ft", "lora"], "metric": "accuracy", "value": [-0.0111, 0.02], "low": [-0.0398, 0.01],
+         "high": [0.017, 0.03]}))),
+    ("rows of a task come together where the table is too wide", [("one", False, 4), ("two", False, 4)],
+     lambda: [(name, "task" in part.names, len(part.rows)) for name, part in WHOLE.parts(40)]),
+    ("a table that is not too wide", [("", WHOLE)], WHOLE.parts, 10_000),
+    ("one table for each row would not help", [("", FEW)], FEW.parts, 10),
+    *((f"in LaTeX: {cell!r}", rf"{tex} & 1 \\",
+       lambda cell=cell: latex(as_stored(pd.DataFrame({"text": [cell], "n": [1]})), "T").splitlines()[8])
+      for cell, tex in (
+        ("[2pt] x", "{[}2pt] x"),  # without braces, LaTeX would read it as the length of the row break before it
+        ("* x", "{*} x"),
+        ("a\\b", r"a\textbackslash{}b"),
+        ("\\input{/etc/passwd}", r"\textbackslash{}input\{/etc/passwd\}"),
+        ("1 × α ± 2", r"1 $\times$ $\alpha$ $\pm$ 2"),
+        ("two\nlines\tand & more", r"two lines and \& more"),
+        ('<a> | "q"', r"\textless{}a\textgreater{} \textbar{} \textquotedbl{}q\textquotedbl{}"),
+      )),
+    ("numbers of a frame as stored", "loss_1\tsize\tis\n0.1235\t10,646\tyes\nn/a\t3\tno",
+     lambda frame: "\n".join("\t".join(row) for row in (as_stored(frame).headings, *as_stored(frame).rows)),
+     pd.DataFrame({"loss_1": [0.12346, np.nan], "size": [10646, 3], "is": [True, False]})),
+    ("headings of the emitters", ("task", "mean, % (95%)"), lambda: CELLS.headings),
+    ("Markdown", [
+        "| task | mean, % (95%) |", "| --- | --- |", "| a_b | 82.5 (79.0–90.0) |", "| c<d>\\|e | 50.0 (40.0–90.0) |"
+    ], lambda: markdown(CELLS).splitlines()),
+    *((f"HTML has {text}", times, html(CELLS, "T & U").count, text) for text, times in (
+        ("<caption>T &amp; U</caption>", 1), ('<th scope="row">c&lt;d&gt;|e</th>', 1), ("<td>82.5 (79.0–90.0)</td>", 1),
+        ("<tr>", 3))),
+    ("LaTeX", {r"a\_b & 82.5 (79.0--90.0) \\", r"\caption{100\%}", r"\begin{tabular}{lr}"}, {
+        r"a\_b & 82.5 (79.0--90.0) \\", r"\caption{100\%}", r"\begin{tabular}{lr}"}.intersection,
+     latex(CELLS, "100%").splitlines()),
+    ("what all rows share, in LaTeX", True,
+     lambda: r"\caption{T. All rows: " in latex(readable(scores()), "T").splitlines()[3]),
     ("several tasks of a cell are joined", "tasks\na + b\n", csv_text, pd.DataFrame({"tasks": [("a", "b")]})),
     *((f"the heading of {column[0]}", heading, stored_heading, *column) for column, heading in (
         (("layer",), "layer"), (("share",), "region size, share"), (("size",), "region size, entries"),
@@ -72,30 +121,6 @@ test_numbers_and_headings_are_written_so = by_hand(
 def test_a_second_table_in_a_pipe_stands_under_its_title(capsys: pytest.CaptureFixture[str]) -> None:
     print_table("mine", scores(), is_alone=False)
     assert capsys.readouterr().out.splitlines()[0] == "mine"
-
-
-def test_what_is_read_first_stands_in_the_table_and_the_rest_above() -> None:
-    found = readable(scores())
-    assert found.headings == (
-        "method", "region size, entries", "region size, %", "metric", "mean (95%)", "seeds"
-    )  # fmt: skip
-    assert found.rows == (
-        ("graft", "106,467", "1", "accuracy, %", "82.5 (79.3–85.3)", "3"),
-        ("ft", "", "", "NLL, nats", "0.497 (0.400–0.600)", "1"),
-    )
-    assert found.shared == "All rows: base model b, task one; not shown: sd over seeds."
-    assert [readable(scores(), keep=("base",)).headings[0], readable(scores().iloc[:1]).headings[0]] == [
-        "base model"
-    ] * 2  # a single row has no shared values
-    apart = readable(scores(task=["one", "two"]))
-    assert apart.headings[:2] == ("task", "method") and "trained on one" in apart.shared
-
-
-def test_differences_are_in_points_and_keep_their_sign() -> None:
-    ends = {"value": [-0.0111, 0.02], "low": [-0.0398, 0.01], "high": [0.017, 0.03]}
-    found = readable(pd.DataFrame({"a": "graft", "b": ["ft", "lora"], "metric": "accuracy", **ends}))
-    assert [row[-1] for row in found.rows] == ["−1.1 (−4.0 to 1.7)", "2.0 (1.0–3.0)"]
-    assert found.shared == "All rows: method A graft, metric accuracy, points."
 
 
 @pytest.mark.nightly
@@ -116,46 +141,9 @@ def test_a_table_of_many_columns_is_told_row_by_row(monkeypatch: pytest.MonkeyPa
     assert ["column", "3", "first3"] in lines and ["column", "19", "second19"] in lines
 
 
-def test_rows_of_a_task_come_together_where_the_table_is_too_wide() -> None:
-    parts = [scores(id_task=task, task=task) for task in ("one", "two", "one", "two")]
-    whole, few = readable(pd.concat(parts, ignore_index=True)), readable(scores(task=["one", "two"]))
-    found = [(name, "task" in part.names, len(part.rows)) for name, part in whole.parts(40)]
-    assert found == [("one", False, 4), ("two", False, 4)] and whole.parts(10_000) == [("", whole)]
-    assert few.parts(10) == [("", few)]  # one table for each row would not help
-
-
 def test_square_brackets_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     said = shown(pd.DataFrame({"[x]": ["[/y] [bold]"]}), "[red]", monkeypatch)
     assert [text for text in ("[/y] [bold]", "[red]", "[x]") if text not in said] == []
-
-
-def test_the_emitters_write_the_same_cells() -> None:
-    table = readable(pd.DataFrame({"task": ["a_b", "c<d>|e"], "mean": [0.825, 0.5], "low": [0.79, 0.4], "high": 0.9}))
-    assert table.headings == ("task", "mean, % (95%)")
-    assert markdown(table).splitlines() == [
-        "| task | mean, % (95%) |", "| --- | --- |", "| a_b | 82.5 (79.0–90.0) |", "| c<d>\\|e | 50.0 (40.0–90.0) |"
-    ]  # fmt: skip
-    written, lines = html(table, "T & U"), set(latex(table, "100%").splitlines())
-    cells = ["<caption>T &amp; U</caption>", '<th scope="row">c&lt;d&gt;|e</th>', "<td>82.5 (79.0–90.0)</td>"]
-    assert [written.count(text) for text in [*cells, "<tr>"]] == [1, 1, 1, 3]
-    assert {r"a\_b & 82.5 (79.0--90.0) \\", r"\caption{100\%}", r"\begin{tabular}{lr}"} <= lines
-    assert r"\caption{T. All rows: " in latex(readable(scores()), "T").splitlines()[3], "what all rows share"
-
-
-@pytest.mark.parametrize(
-    ("cell", "tex"),
-    [
-        ("[2pt] x", "{[}2pt] x"),  # without braces, LaTeX would read it as the length of the row break before it
-        ("* x", "{*} x"),
-        ("a\\b", r"a\textbackslash{}b"),
-        ("\\input{/etc/passwd}", r"\textbackslash{}input\{/etc/passwd\}"),
-        ("1 × α ± 2", r"1 $\times$ $\alpha$ $\pm$ 2"),
-        ("two\nlines\tand & more", r"two lines and \& more"),
-        ('<a> | "q"', r"\textless{}a\textgreater{} \textbar{} \textquotedbl{}q\textquotedbl{}"),
-    ],
-)
-def test_a_cell_is_text_in_latex(cell: str, tex: str) -> None:
-    assert rf"{tex} & 1 \\" in latex(as_stored(pd.DataFrame({"text": [cell], "n": [1]})), "T").splitlines()
 
 
 @pytest.mark.slow
@@ -167,11 +155,6 @@ def test_a_cell_stays_one_row(cell: str) -> None:
     assert end == "" and len(row.replace("\\|", "").split("|")) == len(heading.split("|")) == 4
 
 
-def test_numbers_of_a_frame_stay_as_they_are() -> None:
-    table = as_stored(pd.DataFrame({"loss_1": [0.12346, np.nan], "size": [10646, 3], "is": [True, False]}))
-    assert (table.headings, table.rows) == (("loss_1", "size", "is"), (("0.1235", "10,646", "yes"), ("n/a", "3", "no")))
-
-
 @settings(deadline=None)
 @given(st.lists(st.floats(allow_nan=False), min_size=1))
 def test_numbers_come_back_to_the_bit(numbers: list[float]) -> None:
@@ -180,11 +163,10 @@ def test_numbers_come_back_to_the_bit(numbers: list[float]) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1"])
-@pytest.mark.parametrize("dtype", ["object", "str", "category"])
-def test_a_formula_is_quoted_in_a_cell_and_in_a_heading(text: str, dtype: str) -> None:
-    again = pd.read_csv(
-        io.StringIO(csv_text(pd.DataFrame({text: pd.Series([text, "plain", "-0.25"], dtype=dtype)}))), dtype=str
-    )
-    quoted = "'" + text.replace("\r", "\n")
-    assert list(again) == [quoted] and list(again.iloc[:, 0]) == [quoted, "plain", "-0.25"]
+test_a_formula_is_quoted_in_a_cell_and_in_a_heading = by_hand(
+    *((f"{text!r} in a column of {dtype}", {quoted: {0: quoted, 1: "plain", 2: "-0.25"}},
+       lambda text=text, dtype=dtype: pd.read_csv(io.StringIO(csv_text(
+           pd.DataFrame({text: pd.Series([text, "plain", "-0.25"], dtype=dtype)}))), dtype=str).to_dict())
+      for text, quoted in (("=1+1", "'=1+1"), ("+cmd", "'+cmd"), ("-2+3", "'-2+3"), ("@SUM(A1)", "'@SUM(A1)"),
+                           ("\t=1", "'\t=1"), ("\r=1", "'\n=1")) for dtype in ("object", "str", "category"))
+)  # fmt: skip

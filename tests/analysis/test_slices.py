@@ -19,16 +19,9 @@ from skillviz.analysis.slices import (
 )
 from skillviz.core.intervals import metric_difference
 from skillviz.errors import BadInput
+from tests.core.by_hand import by_hand, refused
 
 N = 800
-values = st.one_of(
-    st.lists(st.sampled_from("abcdef") | st.none(), min_size=2, max_size=60),
-    st.lists(st.integers(-3, 300), min_size=2, max_size=60),
-    st.lists(st.floats(-1e6, 1e6) | st.none() | st.sampled_from([np.inf, -np.inf]), min_size=2, max_size=60),
-    st.lists(st.sampled_from(["", "0", "1.5", "-2", "7", "8", "9"]), min_size=2, max_size=60),
-    st.lists(st.just(0.0) | st.floats(-1, 1), min_size=2, max_size=60),
-    st.lists(st.booleans(), min_size=2, max_size=60),
-)
 
 
 def answers(seed: int, skill: float) -> Answers:
@@ -40,7 +33,16 @@ def answers(seed: int, skill: float) -> Answers:
 
 
 @settings(max_examples=100, deadline=None)
-@given(values)
+@given(
+    st.one_of(
+        st.lists(st.sampled_from("abcdef") | st.none(), min_size=2, max_size=60),
+        st.lists(st.integers(-3, 300), min_size=2, max_size=60),
+        st.lists(st.floats(-1e6, 1e6) | st.none() | st.sampled_from([np.inf, -np.inf]), min_size=2, max_size=60),
+        st.lists(st.sampled_from(["", "0", "1.5", "-2", "7", "8", "9"]), min_size=2, max_size=60),
+        st.lists(st.just(0.0) | st.floats(-1, 1), min_size=2, max_size=60),
+        st.lists(st.booleans(), min_size=2, max_size=60),
+    )
+)
 def test_every_example_is_in_one_slice_of_a_column(column: list) -> None:
     parts = slices_of(pd.DataFrame({"x": column}))
     if parts:
@@ -52,29 +54,23 @@ def test_every_example_is_in_one_slice_of_a_column(column: list) -> None:
 TEXTS = [f"t{n % 20}" for n in range(200)] + ["t3"]
 
 
-@pytest.mark.parametrize(
-    ("column", "wanted"),
-    [
-        ([str(n) for n in range(100)], {"0 to 24": 25, "25 to 49": 25, "50 to 74": 25, "75 to 99": 25}),  # as in a CSV
-        ([str(n) if n % 2 else "" for n in range(80)],
+test_columns_are_cut_by_hand = by_hand(
+    *((name, wanted, lambda column=column: {
+        one.name: int(one.rows.sum()) for one in slices_of(pd.DataFrame({"x": column}))}) for name, column, wanted in (
+        ("quartiles, as in a CSV", [str(n) for n in range(100)],
+         {"0 to 24": 25, "25 to 49": 25, "50 to 74": 25, "75 to 99": 25}),
+        ("gaps", [str(n) if n % 2 else "" for n in range(80)],
          {"1 to 19": 10, "21 to 39": 10, "41 to 59": 10, "61 to 79": 10, "missing": 40}),
-        (["a", "", "b", ""], {"a": 1, "b": 1, "missing": 2}),
-        ([0.0] * 90 + [*range(1, 11)], {"0": 90, "1 to 10": 10}),
-        ([*range(-6, 0), *[0] * 90, *range(1, 5)], {"-6 to -1": 6, "0": 90, "1 to 4": 4}),
-        ([*range(6), *[np.inf] * 6], {"0 to 2": 3, "3 to 5": 3, "inf": 6}),
-        ([f"row {n}" for n in range(50)], {}),
-        (["a"] * 50, {}),
-    ],
-    ids=["quartiles", "gaps", "texts with gaps", "mostly zero", "about zero", "infinite", "all apart", "all alike"],
+        ("texts with gaps", ["a", "", "b", ""], {"a": 1, "b": 1, "missing": 2}),
+        ("mostly zero", [0.0] * 90 + [*range(1, 11)], {"0": 90, "1 to 10": 10}),
+        ("about zero", [*range(-6, 0), *[0] * 90, *range(1, 5)], {"-6 to -1": 6, "0": 90, "1 to 4": 4}),
+        ("infinite", [*range(6), *[np.inf] * 6], {"0 to 2": 3, "3 to 5": 3, "inf": 6}),
+        ("all apart", [f"row {n}" for n in range(50)], {}),
+        ("all alike", ["a"] * 50, {}))),
+    ("many texts are joined", (MOST_VALUES, "t3", "other values"),
+     lambda parts: (len(parts), parts[0].name, parts[-1].name), slices_of(pd.DataFrame({"x": TEXTS}))),
+    ("both columns have slices", ["x", "y"], sliceable, pd.DataFrame({"x": TEXTS, "y": range(201)})),
 )  # fmt: skip
-def test_columns_are_cut_by_hand(column: list, wanted: dict[str, int]) -> None:
-    assert {one.name: int(one.rows.sum()) for one in slices_of(pd.DataFrame({"x": column}))} == wanted
-
-
-def test_many_texts_are_joined() -> None:
-    names = [one.name for one in slices_of(pd.DataFrame({"x": TEXTS}))]
-    assert (len(names), names[0], names[-1]) == (MOST_VALUES, "t3", "other values")
-    assert sliceable(pd.DataFrame({"x": TEXTS, "y": range(201)})) == ["x", "y"]
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "nll"])
@@ -107,16 +103,12 @@ def test_columns_are_matched_by_id() -> None:
     assert not turned.equals(wrong)
 
 
-@pytest.mark.parametrize(
-    ("error", "words", "rows", "metric"),
-    [
-        (BadInput, "'f1' is not a metric of slices; known: accuracy, nll", slice(None), "f1"),
-        (ValueError, "same examples", slice(None, None, -1), "nll"),
-    ],
+GRAFT = answers(1, 1.0)
+CLASSES = class_column(GRAFT.labels, GRAFT.ids, ("a", "b"))
+test_another_metric_is_refused = refused(
+    BadInput,
+    ("'f1' is not a metric of slices; known: accuracy, nll", slice_differences, GRAFT, GRAFT, CLASSES, "f1"),
 )
-def test_what_does_not_fit_is_refused(error: type[Exception], words: str, rows: slice, metric: str) -> None:
-    graft = answers(1, 1.0)
-    with pytest.raises(error, match=words):
-        slice_differences(
-            graft, graft.take(np.arange(N)[rows]), class_column(graft.labels, graft.ids, ("a", "b")), metric
-        )
+test_other_examples_are_refused = refused(
+    ValueError, ("same examples", slice_differences, GRAFT, GRAFT.take(np.arange(N)[::-1]), CLASSES, "nll")
+)

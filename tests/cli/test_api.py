@@ -85,8 +85,10 @@ def test_without_region_or_graft_only_the_ends_are_scored(pair, task_file):
 def test_a_run_s_own_command_and_python_make_it_again(pair, task_file, user_runs):
     run = skillviz.localize(*pair, task_file, size=["1%", 9], method="movement", device="cpu", max_test=8)
     words, space = shlex.split(run.spec.command()), {}
-    assert words[:3] == ["python", "-m", "skillviz"]
-    assert done(*words[3:], "--json").json["metrics"] == run.headline()["metrics"]
+    assert (words[:3], done(*words[3:], "--json").json["metrics"]) == (
+        ["python", "-m", "skillviz"],
+        run.headline()["metrics"],
+    )
     exec(run.spec.python(), space)
     assert space["run"].spec == run.spec and len(list(user_runs.iterdir())) == 3
 

@@ -55,8 +55,7 @@ def edited(task_file: Path, tmp_path: Path) -> Callable[..., Path]:
 def no_run_is_left(user_runs: Path) -> Iterator[None]:
     """Check after each test that the store lists nothing and has no unreadable run."""
     yield
-    store = Store(user_runs)
-    assert not store.list() and not store.unreadable()
+    assert (Store(user_runs).list(), Store(user_runs).unreadable()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -228,8 +227,9 @@ def test_a_place_that_cannot_be_written_to(pair, task_file, tmp_path, place):
 
 @pytest.mark.nightly
 def test_ctrl_c_leaves_a_cancelled_run(members, user_runs):
-    more = ("--device", "cpu", "--size", "50", "--steps", 100_000, "--runs-dir", user_runs)
-    process = started("localize", *members, *more)
+    process = started(
+        "localize", *members, "--device", "cpu", "--size", "50", "--steps", 100_000, "--runs-dir", user_runs
+    )
     with within(240):  # a busy machine takes a minute to import torch
         while not any("search" in file.read_text() for file in user_runs.rglob("events.jsonl")):
             assert process.poll() is None, process.communicate()

@@ -93,16 +93,21 @@ def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> No
     values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
     tuned = runs[0].record.metrics["test"].states["finetuned"]["accuracy"].value
     (lead,), (change,) = (found[what].to_dict("records") for what in ("lead", "gap_change"))
-    assert (lead["step"], lead["value"]) == (5, pytest.approx(values[0] - values[1]))
-    assert dict(of["gap"]) == {("stagewise", step): pytest.approx(values[0] - tuned) for step in (5, 7)}
+    assert (lead["step"], lead["value"], dict(of["gap"])) == (
+        5,
+        pytest.approx(values[0] - values[1]),
+        {("stagewise", step): pytest.approx(values[0] - tuned) for step in (5, 7)},
+    )
     assert (change["step"], change["value"]) == (7, 0.0), "the same model again has the same gap"
     assert lead["low"] < lead["value"] < lead["high"]
     assert -0.01 < change["low"] < 0 < change["high"] < 0.01, "paired: the same predictions on the same examples"
     assert dict(of["shared"]) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no previous region
     assert dict(of["alike"]) == {("stagewise", 5): (search & movement).size / movement.size}
     held = dict(of["held"])
-    assert held.keys() == {("stagewise", 5), ("movement", 5), ("stagewise", 7)}
-    assert held["stagewise", 7] == held["stagewise", 5]
+    assert (held.keys(), held["stagewise", 7]) == (
+        {("stagewise", 5), ("movement", 5), ("stagewise", 7)},
+        held["stagewise", 5],
+    )
     assert search.share < held["stagewise", 5] < held["movement", 5] < 1, "no region of its size holds more"
 
 
@@ -114,8 +119,7 @@ def test_the_movement_in_a_region_is_that_of_its_entries(trained: tuple[Path, Pa
     )  # fmt: skip
     run = produce(spec, Store(trained[1].parent / "held"))
     pair, region = load_pair(trained[0], tuned, device="cpu"), run.region()
-    moved = (pair.finetuned - pair.base).double() ** 2
-    points = checkpoint_points({1: [run]})
+    moved, points = (pair.finetuned - pair.base).double() ** 2, checkpoint_points({1: [run]})
     assert points.loc[points["what"] == "held", "value"].item() == pytest.approx(
         float(moved[region.flat()].sum() / moved.sum()), rel=1e-5
     )
@@ -171,8 +175,10 @@ def test_a_final_model_does_not_become_the_first_checkpoint(tmp_path: Path, caps
     named = [str(tmp_path / name) for name in ("checkpoint-5", "checkpoint-10", "final")]
     refuses(BadInput, r"final' tells its step, and others have one", steps_of, named)
     (tmp_path / "final" / "trainer_state.json").write_text('{"global_step": 12}', encoding="utf-8")
-    assert steps_of(named) == ({5: named[0], 10: named[1], 12: named[2]}, False)
-    assert steps_of([str(tmp_path)])[0] == {5: named[0], 10: named[1]}
+    assert (steps_of(named), steps_of([str(tmp_path)])[0]) == (
+        ({5: named[0], 10: named[1], 12: named[2]}, False),
+        {5: named[0], 10: named[1]},
+    )
     assert "checkpoint-best is left out" in capsys.readouterr().err
     (tmp_path / "checkpoint-5").rmdir()
     refuses(BadInput, "holds one checkpoint; give a folder with two or more", steps_of, [str(tmp_path)])

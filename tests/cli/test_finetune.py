@@ -96,46 +96,39 @@ def test_a_region_that_does_not_say_its_base_is_taken(pair, task_file, localized
 
 
 def test_a_grid_is_told_point_by_point(pair, task_file, tmp_path):
-    words = ("--base", pair[0], "--out", tmp_path / "m", "--task", task_file, "--grid", "quick")
-    said = done("finetune", *words, *QUICK[:-1])
+    said = done(
+        "finetune", "--base", pair[0], "--out", tmp_path / "m", "--task", task_file, "--grid", "quick", *QUICK[:-1]
+    )
     assert (said.out + said.err).count("Grid: batch 8") == 3
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("has_out", "words", "says"),
     [
-        (["--recipe", "graft-retrain"], "trains one region only"),
-        (["--recipe", "sgd", "--rank", 2], "rank goes with the recipe lora"),
-        (["--recipe", "adam"], "known: sgd, adamw"),
-        (["--task", "cr"], "learns one task"),
-        (["--recipe", "multi-task"], "give two tasks or more"),
-        (["--recipe", "continual", "--task", "cr", "--mode", "grafting"], "needs one region per task"),
-        (["--grid", "paper", "--lr", 0.1], "leave out the rate (--lr) or the grid (--grid)"),
-        (["--recipe", "lora", "--train-embeddings"], "decides what is trained"),
-        (["--mode", "naive"], "belongs to the recipe continual"),
+        (True, ["--recipe", "graft-retrain"], "trains one region only"),
+        (True, ["--recipe", "sgd", "--rank", 2], "rank goes with the recipe lora"),
+        (True, ["--recipe", "adam"], "known: sgd, adamw"),
+        (True, ["--task", "cr"], "learns one task"),
+        (True, ["--recipe", "multi-task"], "give two tasks or more"),
+        (True, ["--recipe", "continual", "--task", "cr", "--mode", "grafting"], "needs one region per task"),
+        (True, ["--grid", "paper", "--lr", 0.1], "leave out the rate (--lr) or the grid (--grid)"),
+        (True, ["--recipe", "lora", "--train-embeddings"], "decides what is trained"),
+        (True, ["--mode", "naive"], "belongs to the recipe continual"),
+        (False, ["--lr", 0], "'lr' of the fine-tuned model cannot be used: it is 0.0, and must be above 0"),
+        (False, ["--readout", "prompt", "--head", "linear"], "the prompt readout has no classification head"),
+        (False, ["--recipe", "multi-task", "--task", "sst2"], "the task 'sst2' is given twice"),
+        (False, ["--seed", 9223372036854775], "4,294,967,295"),
+        (False, ["--seed", 4294967296, "--out", "nowhere"], "4,294,967,295"),
     ],
 )
-def test_what_does_not_go_together_is_one_sentence(words, says, tmp_path):
-    refused(call("finetune", "--base", "nowhere", "--task", "sst2", "--out", tmp_path / "m", *words), says)
+def test_what_does_not_go_together_is_one_sentence_with_and_without_a_folder(has_out, words, says, tmp_path):
+    out = ("--out", tmp_path / "m") if has_out else ()
+    refused(call("finetune", "--base", "nowhere", "--task", "sst2", *out, *words), says)
     assert not (tmp_path / "m").exists()
 
 
 def test_the_help_names_every_recipe():
     assert ", ".join(RECIPES) in in_one_line(call("finetune", "--help").out)
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--lr", 0], "'lr' of the fine-tuned model cannot be used: it is 0.0, and must be above 0"),
-        (["--readout", "prompt", "--head", "linear"], "the prompt readout has no classification head"),
-        (["--recipe", "multi-task", "--task", "sst2"], "the task 'sst2' is given twice"),
-        (["--seed", 9223372036854775], "4,294,967,295"),
-        (["--seed", 4294967296, "--out", "nowhere"], "4,294,967,295"),
-    ],
-)
-def test_bad_input_without_a_folder_is_one_sentence(words, says):
-    refused(call("finetune", "--base", "nowhere", "--task", "sst2", *words), says)
 
 
 def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, tmp_path, monkeypatch):

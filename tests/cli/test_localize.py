@@ -27,8 +27,10 @@ from skillviz.tasks.splits import load
 from tests.cli.calls import PROJECT, Said, call, done, in_one_line, refused, sentence
 from tests.cli.conftest import QUICK, Members, members_of
 from tests.fake_run import fake_run
+from tests.refused import refuses
 from tests.runs.test_scoring import other_task
 from tests.scripts import script
+from tests.tables import equal
 
 STATES = ("pretrained", "finetuned", "grafted", "complement")
 DOCS = PROJECT / "docs"
@@ -119,26 +121,25 @@ def test_other_tasks_are_scored_or_refused(members, user_runs, tmp_path):
     )
 
 
-def test_read_options_takes_numbers_and_words():
-    assert read_options(["base-share=1e-4", "base=empty"]) == {"base_share": 1e-4, "base": "empty"}
-    with pytest.raises(BadInput, match="NAME=VALUE"):
-        read_options(["base"])
+def said_with_interval(value: float | None, low: float | None, high: float | None, metric: str) -> str:
+    return estimate_text(Estimate(value=value, low=low, high=high), metric_row(metric))
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "high", "metric", "text"),
-    [
-        (0.864, 0.848, 0.879, "accuracy", "86.4 (84.8–87.9)"),
-        (0.4321, 0.4, 0.5, "nll", "0.432 (0.400–0.500)"),
-        (None, None, None, "f1", "n/a"),
-    ],
-)
-def test_numbers_are_said_with_their_interval(value, low, high, metric, text):
-    assert estimate_text(Estimate(value=value, low=low, high=high), metric_row(metric)) == text
+test_options_are_read_and_numbers_written = equal({
+    "options are numbers and words": (
+        lambda: read_options(["base-share=1e-4", "base=empty"]), {"base_share": 1e-4, "base": "empty"},
+    ),
+    "a share in percent": (lambda: said_with_interval(0.864, 0.848, 0.879, "accuracy"), "86.4 (84.8–87.9)"),
+    "a loss": (lambda: said_with_interval(0.4321, 0.4, 0.5, "nll"), "0.432 (0.400–0.500)"),
+    "nothing": (lambda: said_with_interval(None, None, None, "f1"), "n/a"),
+    "no nan in JSON": (
+        lambda: plain({"a": (math.nan, 1.0), 2: {"b": math.inf}}), {"a": [None, 1.0], "2": {"b": None}},
+    ),
+})  # fmt: skip
 
 
-def test_json_has_no_nan():
-    assert plain({"a": (math.nan, 1.0), 2: {"b": math.inf}}) == {"a": [None, 1.0], "2": {"b": None}}
+def test_an_option_without_a_value_is_refused():
+    refuses(BadInput, "NAME=VALUE", read_options, ["base"])
 
 
 def expression(members: Members, *more: object) -> Said:
@@ -257,8 +258,8 @@ def test_the_commands_of_a_generated_answer_lead_to_a_report(tmp_path: Path, mon
     point = answer(worker, "wise", {**region, "path": "wise-graft", "alpha": 1.0})["metrics"]
     stored = record.metrics["test"].states["grafted"]
     assert {name: point[name]["value"] for name in stored} == {name: one.value for name, one in stored.items()}
-    with pytest.raises(BadInput, match="a typed text has no reference to be scored by"):
-        answer(worker, "score_text", {"pair": {"run": run.id}, "texts": ["a scene"], "states": ["finetuned"]})
+    typed = {"pair": {"run": run.id}, "texts": ["a scene"], "states": ["finetuned"]}
+    refuses(BadInput, "a typed text has no reference to be scored by", answer, worker, "score_text", typed)
     refused(call(*localize, "--method", "linearized", *runs), "a text that is generated has one reference")
 
 

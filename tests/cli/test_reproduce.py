@@ -69,8 +69,9 @@ def test_wrong_words_end_in_one_sentence(words: tuple[str, ...], sentence: str, 
 
 @pytest.mark.slow
 def test_steps_sizes_and_examples_reach_every_run(tmp_path: Path) -> None:
-    words = ("--steps", 7, "--sizes", "2%,20%", "--sizes", "0.05", "--max-test", 50)
-    study, said = asked("table2", *words, "--runs-dir", tmp_path)
+    study, said = asked(
+        "table2", "--steps", 7, "--sizes", "2%,20%", "--sizes", "0.05", "--max-test", 50, "--runs-dir", tmp_path
+    )
     runs = study_plan(study).runs
     given = {(run.localizer == "learned", run.sizes, run.max_test) for run in runs}
     assert given == {(False, ("2%", "20%", "5%"), 50), (True, ("2%",), 50)}, "the size of learned is an outcome"
@@ -101,7 +102,6 @@ def test_a_dry_run_says_what_is_needed_and_writes_nothing(tmp_path: Path) -> Non
 def test_every_experiment_can_be_asked_of_a_base_and_a_task_file(name: str, world: Path, tmp_path: Path) -> None:
     """The command of the README: the study is checked, timed and written with only the user's models and tasks."""
     own, other = world / "task.yaml", world / "other.yaml"
-    also = ("--also", other) if EXPERIMENTS[name].on_other_data else ()
     words = (
         name,
         "--base",
@@ -110,7 +110,7 @@ def test_every_experiment_can_be_asked_of_a_base_and_a_task_file(name: str, worl
         "prompt",
         "--sizes",
         TINY_SIZES,
-        *also,
+        *(("--also", other) if EXPERIMENTS[name].on_other_data else ()),
         "--runs-dir",
         tmp_path,
     )

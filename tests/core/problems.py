@@ -1,11 +1,11 @@
 """Tiny examples and problems, built in code, for the tests of the engine and the localizers."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
-from torch import nn
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
@@ -13,6 +13,7 @@ from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.problem import Problem
 from skillviz.core.readout import make_readout
+from tests.reference.gradient import PlainModel
 from tests.tiny import tiny_model
 
 MASK, PAD = 9, 1
@@ -30,7 +31,7 @@ def examples(readout: str = "head", n: int = 12, labels: int = 2, seed: int = 0)
         row[place[:2]] = SIGNAL_IDS[label]
         row[place[2]] = MASK
     answers = [[rng.integers(30, 60, size=rng.integers(1, 4)) for _ in range(labels)] for _ in range(n)]
-    prompt, causal = readout == "prompt", readout == "causal"
+    prompt = readout == "prompt"
     return Encoded(
         ids=[f"train-{i}" for i in range(n)],
         input_ids=[row.astype(np.int64) for row in rows],
@@ -39,24 +40,24 @@ def examples(readout: str = "head", n: int = 12, labels: int = 2, seed: int = 0)
         pad_id=PAD,
         positions=np.array([p[2] for p in places]) if prompt else None,
         label_ids=np.array(LABEL_IDS[:labels]) if prompt else None,
-        answers=[[a.astype(np.int64) for a in row] for row in answers] if causal else None,
+        answers=[[a.astype(np.int64) for a in row] for row in answers] if readout == "causal" else None,
     )
 
 
-def model_of(family: str = "bert", readout: str = "head", labels: int = 2, seed: int = 0) -> nn.Module:
+def model_of(family: str = "bert", readout: str = "head", labels: int = 2, seed: int = 0) -> torch.nn.Module:
     model = tiny_model(family, readout, seed=seed, labels=labels)
     model.config.pad_token_id = PAD
     return model
 
 
-def table_of(model: nn.Module) -> ParameterTable:
+def table_of(model: torch.nn.Module) -> ParameterTable:
     return graftable(
         model.config.model_type, {name: tuple(p.shape) for name, p in model.named_parameters()}, model.config.to_dict()
     )
 
 
 def problem_of(
-    model: nn.Module,
+    model: torch.nn.Module,
     encoded: Encoded,
     readout: str = "head",
     *,
@@ -80,12 +81,38 @@ def problem_of(
     return Problem(flat, flat.theta.clone(), (flat.theta.float() + change.to(flat.theta.device)).to(dtype), *sets)
 
 
+def problem_and_twin(
+    model: torch.nn.Module, encoded: Encoded, readout: str = "head", **changes: Any
+) -> tuple[Problem, PlainModel]:
+    return problem_of(model, encoded, readout, **changes), PlainModel(model, table_of(model).names, encoded, readout)
+
+
 def tiny_problem(
     family: str = "bert", readout: str = "head", labels: int = 2, n: int = 12, seed: int = 0, **changes: object
 ) -> Problem:
     return problem_of(
         model_of(family, readout, labels, seed), examples(readout, n, labels, seed), readout, seed=seed, **changes
     )  # type: ignore[arg-type]
+
+
+def problem_with(**changes: Any) -> pytest.MarkDecorator:
+    """Return a mark of a test whose `problem` has these changes."""
+    return pytest.mark.parametrize("problem", [changes], indirect=True, ids=[" ".join(changes)])
+
+
+@pytest.fixture
+def problem(request: pytest.FixtureRequest) -> Iterator[Problem]:
+    """Return the tiny problem with the test's changes, and check that the model is at its base after the test."""
+    made = tiny_problem(**getattr(request, "param", {}))
+    yield made
+    assert torch.equal(made.flat.theta, made.base), "the model was not put back to base"
+
+
+def loss_at(problem: Problem, order: np.ndarray, rows: np.ndarray | None = None) -> float:
+    """Return the loss of the graft of these entries; the model is at its base afterwards."""
+    with problem.at_base_afterwards():
+        problem.set_region(torch.from_numpy(order))
+        return problem.train.loss(rows)
 
 
 def learnable_problem(steps: int = 60, n: int = 64, seed: int = 0) -> Problem:

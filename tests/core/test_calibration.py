@@ -13,11 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skillviz
-from skillviz.core import calibration
-from skillviz.core import calibration_error as module
-from skillviz.core.calibration import _bandwidth, _on_grid, _smoothed, smooth_error, smooth_reliability
+from skillviz.core.calibration import (
+    _bandwidth,
+    _on_grid,
+    _smoothed,
+    confidence_histogram,
+    reliability,
+    smooth_error,
+    smooth_reliability,
+)
 from skillviz.core.calibration_error import (
     Binned,
+    bin_numbers,
     binned,
     calibration_difference,
     calibration_error,
@@ -38,47 +45,43 @@ from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
 from tests.reference import calibration_error as slow_interval
 from tests.reference import intervals as slow_intervals
-from tests.reference import separation as slow_separation
 
 
 @PROPERTY
 @given(predictions(), st.integers(1, 20))
 def test_ece_equals_its_slow_twin(drawn: tuple, bins: int) -> None:
     found = [ece(*drawn, bins=bins, equal_mass=equal_mass) for equal_mass in (False, True)]
-    assert found == pytest.approx((slow.ece(*drawn, bins), slow.ece_equal_mass(*drawn, bins)), rel=1e-9, abs=1e-12)
+    assert found == near(slow.ece(*drawn, bins), slow.ece_equal_mass(*drawn, bins), rel=1e-9, abs=1e-12)
 
 
 @PROPERTY
 @given(predictions(), st.integers(1, 20), st.booleans())
 def test_the_reliability_table_adds_up_to_the_ece(drawn: tuple, bins: int, equal_mass: bool) -> None:
-    table = calibration.reliability(*drawn, bins=bins, equal_mass=equal_mass)
+    table = reliability(*drawn, bins=bins, equal_mass=equal_mass)
     assert list(table) == ["bin", "lower", "upper", "count", "confidence", "accuracy", "low", "high"]
     assert len(table) == bins and table["count"].sum() == len(drawn[1])
     gaps = (table["count"] * (table["confidence"] - table["accuracy"]).abs()).sum() / len(drawn[1])
     assert gaps == pytest.approx(ece(*drawn, bins=bins, equal_mass=equal_mass), abs=1e-12)
-    used = table[table["count"] > 0]
+    used, empty = table[table["count"] > 0], table[table["count"] == 0]
     ordered = (("lower", "confidence"), ("confidence", "upper"), ("low", "accuracy"), ("accuracy", "high"))
     assert [(least, most) for least, most in ordered if (used[least] > used[most] + 1e-12).any()] == []
-    assert table[table["count"] == 0][["confidence", "accuracy", "low", "high"]].isna().all(axis=None)
+    assert empty[["confidence", "accuracy", "low", "high"]].isna().all(axis=None)
 
 
 whole_of = attrgetter("value", "debiased", "low", "high")
 SURE, RIGHT = (np.array([[1e3, 0.0], [0.0, 1e3], [1e3, 0.0]]), np.array([0, 1, 0]))
 SIX = (logits_of([0.6, 0.6, 0.6, 0.6, 0.95, 0.95]), np.array([0, 0, 1, 1, 0, 0]))  # right: 2 of 4 and 2 of 2
-ON_EDGE = (np.array([[0.0, 0.0], [0.3, 0.0]]), np.array([1, 0]))  # one on the edge 0.5, one above it
-FOUR = (np.array([[0.0, 0.0], [1e3, 0.0], [0.0, 1e3], [0.0, 1.0]]), np.array([0, 0, 0, 1]))
 
 
 def counts(sure: list[float], bins: int) -> list[int]:
     """Return the counts of bins of equal mass, the largest first."""
     return sorted(
-        calibration.reliability(logits_of(sure), np.zeros(len(sure), dtype=int), bins=bins, equal_mass=True)["count"],
+        reliability(logits_of(sure), np.zeros(len(sure), dtype=int), bins=bins, equal_mass=True)["count"],
         reverse=True,
     )
 
 
 RELPLOT = pd.read_csv(PROJECT / "tests/reference/relplot.csv", comment="#").fillna("")
-STEP = 1 / 1024  # the last step of relplot's search for the bandwidth
 
 
 def drawn(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -100,23 +103,9 @@ def stored(run: str, state: str) -> tuple[np.ndarray, np.ndarray]:
 def test_it_equals_relplot_which_halves_confidences_near_1(row: dict) -> None:
     sure, right = stored(row["sample"], row["state"]) if row["state"] else drawn(int(row["sample"]))
     value = _bandwidth(_on_grid(sure, sure - right) / len(sure))
-    assert abs(value - row["exact"]) < 1e-5 and (abs(value - row["published"]) < STEP or (sure > 0.999).mean() > 0.5)
-
-
-@pytest.mark.parametrize("width", [0.03, 0.15, 0.6])
-def test_the_error_is_that_of_kernels_written_out(width: float) -> None:
-    random = np.random.default_rng(4)
-    sure, right = random.uniform(0.4, 1, 25), random.random(25) < 0.5
-    cells = _on_grid(sure, sure - right) / 25
-    assert [slow.error_at(sure, right, at) for at in (width, _bandwidth(cells))] == pytest.approx(
-        (np.abs(_smoothed(cells, width)).sum(), _bandwidth(cells)), rel=2e-4
-    )
-
-
-def test_the_distance_from_the_diagonal_is_the_averaged_gap() -> None:
-    curve = smooth_reliability(logits_of([0.9] * 50), np.repeat([0, 1], [30, 20]), 0.05)
-    assert np.allclose(curve[["confidence", "accuracy"]], [0.9, 0.6], atol=1e-3)
-    assert np.allclose(curve.loc[curve["n"].idxmax(), ["low", "high", "n"]].astype(float), [*wilson(30, 50), 50], 1e-3)
+    # 1 / 1024 is the last step of relplot's search for the bandwidth.
+    assert abs(value - row["exact"]) < 1e-5
+    assert abs(value - row["published"]) < 1 / 1024 or (sure > 0.999).mean() > 0.5
 
 
 def test_an_interval_reaches_zero_for_a_calibrated_model_alone_and_needs_ten_examples() -> None:
@@ -135,12 +124,12 @@ def model(n: int, classes: int = 2, heat: float = 1.0, seed: int = 0) -> tuple[n
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("bins", [1, 4, 15])
 @PROPERTY
-@given(predictions())
-def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple) -> None:
+@given(drawn=predictions())
+def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple, bins: int) -> None:
     logits, labels = np.concatenate([drawn[0]] * 10), np.concatenate([drawn[1]] * 10)
-    for bins in (1, 4, 15):
-        assert calibration_error(logits, labels, bins).value == ece(logits, labels, bins)
+    assert calibration_error(logits, labels, bins).value == ece(logits, labels, bins)
 
 
 @pytest.mark.cases(9, 9)
@@ -152,32 +141,11 @@ def test_the_interval_equals_its_slow_twin(classes: int, n: int, heat: float) ->
     logits, labels = model(n, classes, heat, seed=n)
     sure, right = confidence(probabilities(logits)), correct(logits, labels)
     for bins in (15, 7, 1):
-        found, wanted = (
-            calibration_error(logits, labels, bins),
-            slow_interval.interval(sure, right, equal_width_edges(bins)),
-        )
+        found, edges = calibration_error(logits, labels, bins), equal_width_edges(bins)
+        wanted = slow_interval.interval(sure, right, edges)
         assert (found.debiased, found.low, found.high) == pytest.approx(wanted, abs=2e-3 * (wanted[2] - wanted[1]))
-        gaps = (
-            math.fsum(c - r for c, r in part) for part in slow_interval.bins_of(sure, right, equal_width_edges(bins))
-        )
+        gaps = [math.fsum(c - r for c, r in part) for part in slow_interval.bins_of(sure, right, edges)]
         assert found.value == pytest.approx(math.fsum(map(abs, gaps)) / n, rel=1e-9, abs=1e-12)
-
-
-def test_one_bin_by_hand() -> None:
-    """400 examples of confidence 0.8, 280 right: the gap is 10 points; Wilson's score is nearly normal far from 0."""
-    logits, labels = logits_of([0.8] * 400), np.repeat([0, 1], [280, 120])
-    found = calibration_error(logits, labels)
-    assert found.value == pytest.approx(0.1) and found.debiased == pytest.approx(0.1, abs=1e-4)
-    halves = [2.1 * math.sqrt((0.8 - end) * (0.2 + end) / 400) for end in (found.low, found.high)]
-    assert [0.1 - found.low, found.high - 0.1] == pytest.approx(halves, abs=5e-4)
-    assert calibration_test(logits, labels).p_value == 0.001
-
-
-def test_a_perfect_and_a_hopeless_model() -> None:
-    found, wrong = (calibration_error(logits_of([1.0] * 300), np.full(300, label)) for label in (0, 1))
-    assert (found.value, found.debiased, found.low) == (0, 0, 0)
-    assert found.high == pytest.approx(2.1**2 / (300 + 2.1**2), rel=1e-2), "no error in 300, as Wilson's"
-    assert (wrong.value, wrong.debiased, wrong.high) == pytest.approx((1, 1, 1)) and wrong.low > 0.97
 
 
 @pytest.mark.parametrize(("n", "heat"), [(40, 1.0), (300, 1.3), (900, 4.0)])
@@ -256,17 +224,14 @@ def test_the_interval_covers(heat: float) -> None:
 def test_a_planted_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the folding term, the interval is above the truth, like the bootstrap's."""
     assert coverage(0.0)[0] >= 0.93
-    monkeypatch.setattr(module._Solved, "_fold", lambda self, gaps, *rest: np.zeros_like(gaps))
+    monkeypatch.setattr("skillviz.core.calibration_error._Solved._fold", lambda self, gaps, *rest: np.zeros_like(gaps))
     assert coverage(0.0)[0] < 0.5
 
 
 @pytest.mark.slow
 def test_the_test_has_its_size_and_power() -> None:
-    assert (
-        0.02
-        < np.mean([calibration_test(*model(150, seed=s), draws=99, seed=s).p_value <= 0.05 for s in range(400)])
-        < 0.085
-    )  # 5% of 400, three standard errors
+    found = [calibration_test(*model(150, seed=s), draws=99, seed=s).p_value <= 0.05 for s in range(400)]
+    assert 0.02 < np.mean(found) < 0.085  # 5% of 400, three standard errors
     assert calibration_test(*model(600, heat=2.0)).p_value < 0.01
     again = [calibration_test(*model(150), seed=3) for _ in range(2)]
     assert again[0] == again[1] and again[0].statistic == pytest.approx(slow.ece(*model(150), 15), rel=1e-9)
@@ -307,7 +272,7 @@ test_what_cannot_be_used_is_refused = refused(
     ("one shape, those of the same classes", lambda: calibration_difference(np.eye(3)[Y], Z, Y)),
     *(
         ("from 1 to 1000", partial(table, np.zeros((2, 2)), np.array([0, 1]), bins=bins))
-        for table in (ece, calibration.reliability, partial(ece, equal_mass=True), calibration.confidence_histogram)
+        for table in (ece, reliability, partial(ece, equal_mass=True), confidence_histogram)
         for bins in (0, -1, 1.5, True, 1001)
     ),
 )
@@ -332,13 +297,6 @@ def test_a_difference_leaves_out_half_of_an_error_that_may_be_zero() -> None:
 NORMAL = 1.959963984540054
 
 
-def test_the_lowest_coverage_that_the_docs_name_is_the_measured_one() -> None:
-    rows = pd.read_csv(PROJECT / "benchmarks/results/coverage_other.csv")
-    measured = rows[rows["quantity"].str.startswith("AUROC")]["coverage"]
-    said = f"(lowest coverage of {len(measured)} cells: {100 * measured.min():.1f}%)"
-    assert said in (PROJECT / "docs/statistics.md").read_text() and measured.min() >= 0.93
-
-
 def two_groups(seed: int, n: int, m: int, ties: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return two groups of confidences, the first larger on average."""
     random = np.random.default_rng(seed)
@@ -350,7 +308,7 @@ def two_groups(seed: int, n: int, m: int, ties: bool) -> tuple[np.ndarray, np.nd
 @pytest.mark.parametrize(("n", "m"), [(10, 10), (37, 12), (60, 81)])
 def test_value_and_ends_are_those_of_all_pairs(n: int, m: int, ties: bool) -> None:
     groups = two_groups(n, n, m, ties)
-    fast, value, variance = auroc(*groups), slow_separation.auroc(*groups), slow_separation.covariance(groups, groups)
+    fast, value, variance = auroc(*groups), slow.auroc(*groups), slow.covariance(groups, groups)
     sd = math.sqrt(variance)
     logit, reach = math.log(value / (1 - value)), NORMAL * sd / (value * (1 - value))
     assert (fast.value, fast.low, fast.high) == pytest.approx(
@@ -363,9 +321,9 @@ def test_value_and_ends_are_those_of_all_pairs(n: int, m: int, ties: bool) -> No
 def test_a_difference_takes_what_both_models_share_off(ties: bool) -> None:
     one, random = two_groups(1, 50, 40, ties), np.random.default_rng(5)
     other = tuple(part + 0.1 * random.standard_normal(len(part)) for part in one)
-    fast, value = auroc_difference(*one, *other), slow_separation.auroc(*one) - slow_separation.auroc(*other)
-    unpaired = slow_separation.covariance(one, one) + slow_separation.covariance(other, other)
-    variance = unpaired - 2 * slow_separation.covariance(one, other)
+    fast, value = auroc_difference(*one, *other), slow.auroc(*one) - slow.auroc(*other)
+    unpaired = slow.covariance(one, one) + slow.covariance(other, other)
+    variance = unpaired - 2 * slow.covariance(one, other)
     half = NORMAL * math.sqrt(variance)
     assert (fast.value, fast.low, fast.high) == pytest.approx((value, value - half, value + half), rel=1e-9, abs=1e-12)
     assert unpaired > 1.5 * variance, "without the covariance it would be wider"
@@ -375,6 +333,17 @@ FAR, NEAR, NAN = np.arange(20) + 100.0, np.arange(20), math.nan
 GROUPS = two_groups(3, 30, 30, False)
 
 
+DRAW = np.random.default_rng(4)
+KERNELS = (DRAW.uniform(0.4, 1, 25), DRAW.random(25) < 0.5)
+CELLS = _on_grid(KERNELS[0], KERNELS[0] - KERNELS[1]) / 25
+MEASURED = (
+    pd.read_csv(PROJECT / "benchmarks/results/coverage_other.csv")
+    .query("quantity.str.startswith('AUROC')")["coverage"]
+)  # fmt: skip
+OVERSURE = (logits_of([0.8] * 400), np.repeat([0, 1], [280, 120]))
+ONE_BIN = calibration_error(*OVERSURE)
+TIES = risk_coverage(logits_of([0.9, 0.8, 0.8, 0.6]), np.array([0, 1, 0, 1]))
+CURVE = smooth_reliability(logits_of([0.9] * 50), np.repeat([0, 1], [30, 20]), 0.05)
 test_by_hand = by_hand(
     *((f"AUROC {value}", value, lambda pair=pair: auroc(*pair).value) for *pair, value in
       (([3, 4], [1, 2], 1.0), ([1, 2], [3, 4], 0.0), ([1, 1], [1, 1, 1], 0.5), ([2, 4], [1, 3], 0.75))),
@@ -383,25 +352,55 @@ test_by_hand = by_hand(
     ("the same", (0, 0, 0), lambda: auroc_difference(*GROUPS, *GROUPS)[:3]),
     ("halved, in the same order", (0, 0, 0), lambda: auroc_difference(*GROUPS, *(part / 2 for part in GROUPS))[:3]),
     ("always", near(1, NAN, NAN), lambda: auroc_difference(FAR, NEAR, NEAR, FAR)[:3]),
+    ("the docs name the lowest coverage that was measured", (True, True), lambda: (
+        f"(lowest coverage of {len(MEASURED)} cells: {100 * MEASURED.min():.1f}%)"
+        in (PROJECT / "docs/statistics.md").read_text(), MEASURED.min() >= 0.93)),
+    *((f"the error is that of kernels of width {width} written out",
+       near(np.abs(_smoothed(CELLS, width)).sum(), rel=2e-4), slow.error_at, *KERNELS, width)
+      for width in (0.03, 0.15, 0.6)),
+    ("the bandwidth is the error at it", near(_bandwidth(CELLS), rel=2e-4), slow.error_at, *KERNELS, _bandwidth(CELLS)),
+    # 400 examples of confidence 0.8, 280 right: the gap is 10 points; Wilson's score is nearly normal far from 0.
+    ("one bin", near(0.1), lambda: ONE_BIN.value),
+    ("one bin, debiased", near(0.1, abs=1e-4), lambda: ONE_BIN.debiased),
+    ("the interval of one bin", near(*(
+        2.1 * math.sqrt((0.8 - end) * (0.2 + end) / 400) for end in (ONE_BIN.low, ONE_BIN.high)), abs=5e-4),
+     lambda: (0.1 - ONE_BIN.low, ONE_BIN.high - 0.1)),
+    ("the test of one bin", 0.001, lambda: calibration_test(*OVERSURE).p_value),
+    ("the error of a perfect model, in 300 as Wilson's", (0, 0, 0, near(2.1**2 / (300 + 2.1**2), rel=1e-2)),
+     lambda: whole_of(calibration_error(logits_of([1.0] * 300), np.full(300, 0)))),
+    ("the error of a hopeless one", (near(1), near(1), near(1), True),
+     lambda of: (of.value, of.debiased, of.high, of.low > 0.97),
+     calibration_error(logits_of([1.0] * 300), np.full(300, 1))),
+    ("risk by coverage: a tie counts half", near(np.array([[0.25, 0.5, 0.75, 1], [0, 0.25, 1 / 3, 0.5]])),
+     lambda: TIES.curve[["coverage", "risk"]].to_numpy().T),
+    ("the stored order of ties would be seen", True,
+     lambda: abs(TIES.aurc.value - np.mean([0, 1 / 2, 1 / 3, 1 / 2])) > 0.05),
+    ("no error gives a band but no interval of the area", (True, 0, near(NAN)),
+     lambda of: (of.curve["high"].iloc[0] > 0.5, of.aurc.value, of.aurc.low),
+     risk_coverage(logits_of([0.9] * 20), np.zeros(20, dtype=int))),
+    # The distance from the diagonal is the averaged gap.
+    ("a curve", True, lambda: np.allclose(CURVE[["confidence", "accuracy"]], [0.9, 0.6], atol=1e-3)),
+    ("a band", near(*wilson(30, 50), 50, rel=1e-3, abs=1e-8),
+     lambda: CURVE.loc[CURVE["n"].idxmax(), ["low", "high", "n"]].astype(float).tolist()),
     ("perfect", 0, ece, SURE, RIGHT),
     ("perfect, equal mass", 0, partial(ece, equal_mass=True), SURE, RIGHT),
     ("all wrong", 1, ece, SURE, 1 - RIGHT),
     ("two bins", near((4 * 0.1 + 2 * 0.05) / 6, rel=1e-9), partial(ece, bins=10), *SIX),
     ("a row", near(0.5, 0.6, 4, 0.5, *slow_intervals.wilson(2, 4), rel=1e-9),
-     lambda: calibration.reliability(*SIX, bins=10).query("count > 0").iloc[0][
+     lambda: reliability(*SIX, bins=10).query("count > 0").iloc[0][
          ["lower", "upper", "count", "accuracy", "low", "high"]].tolist()),
     ("an edge belongs to the bin below", [0, 1, 2, 3, 1],
-     lambda: module.bin_numbers(np.array([0.25, 0.5, 0.75, 1.0, 0.3]), equal_width_edges(4)).tolist()),
+     lambda: bin_numbers(np.array([0.25, 0.5, 0.75, 1.0, 0.3]), equal_width_edges(4)).tolist()),
     ("one on an edge is apart from one above", near((0.5 + 1 - slow.softmax([0.3, 0.0])[0]) / 2, rel=1e-12),
-     partial(ece, bins=2), *ON_EDGE),
+     partial(ece, bins=2), np.array([[0.0, 0.0], [0.3, 0.0]]), np.array([1, 0])),
     ("edges are the nearest floats", [k / 15 for k in range(16)], lambda: equal_width_edges(15).tolist()),
     ("on such edges", [2, 8, 11],
-     lambda: module.bin_numbers(np.array([0.2, 0.6, 0.8]), equal_width_edges(15)).tolist()),
+     lambda: bin_numbers(np.array([0.2, 0.6, 0.8]), equal_width_edges(15)).tolist()),
     ("equal counts", [2] * 15, counts, list(np.linspace(0.51, 0.99, 30)), 15),
     ("ties stay together", [9, 1, 0, 0, 0], counts, [0.7] * 9 + [0.9], 5),
     ("a histogram starts at chance", [[0.5, 0.75, 2, 0.5, 2], [0.75, 1.0, 2, 0.5, 1]],
-     lambda: calibration.confidence_histogram(*FOUR, bins=2)[["lower", "upper", "count", "share", "correct"]]
-     .values.tolist()),
+     lambda *four: confidence_histogram(*four, bins=2)[["lower", "upper", "count", "share", "correct"]].values.tolist(),
+     np.array([[0.0, 0.0], [1e3, 0.0], [0.0, 1e3], [0.0, 1.0]]), np.array([0, 0, 0, 1])),
     ("a masked class", calibration_error(Z, Y), lambda: calibration_error(np.column_stack([Z, MASKED]), Y)),
     ("a third class counts", False,
      lambda: calibration_error(np.column_stack([Z, np.zeros(50)]), Y) == calibration_error(Z, Y)),
@@ -438,16 +437,8 @@ def test_risks_are_means_over_all_orders_of_ties_also_those_of_a_resample(n: int
         logits, labels = random.integers(0, 3, (n, 3)).astype(float), random.integers(0, 3, n)
         (found,) = _risks(logits, labels, np.arange(1, n + 1))(times[None].astype(float))
         z, y = (np.repeat(part, times, axis=0) for part in (logits, labels))
-        wanted = slow_separation.risks(list(confidence(probabilities(z))), list(~correct(z, y)))
+        wanted = slow.risks(list(confidence(probabilities(z))), list(~correct(z, y)))
         assert found.tolist() == pytest.approx([np.mean(wanted), *wanted], abs=1e-12)
-
-
-def test_by_hand_a_tie_counts_half_and_no_error_gives_a_band_but_no_interval_of_the_area() -> None:
-    found = risk_coverage(logits_of([0.9, 0.8, 0.8, 0.6]), np.array([0, 1, 0, 1]))
-    assert np.allclose(found.curve[["coverage", "risk"]].T, [[0.25, 0.5, 0.75, 1], [0, 0.25, 1 / 3, 0.5]])
-    assert abs(found.aurc.value - np.mean([0, 1 / 2, 1 / 3, 1 / 2])) > 0.05, "the stored order of ties would be seen"
-    certain = risk_coverage(logits_of([0.9] * 20), np.zeros(20, dtype=int))
-    assert certain.curve["high"].iloc[0] > 0.5 and certain.aurc.value == 0 and np.isnan(certain.aurc.low)
 
 
 def test_a_difference_is_paired() -> None:

@@ -3,10 +3,9 @@ against Python sets, their files, packed or not, and files that must be refused.
 
 import copy
 import json
-import math
 from collections.abc import Callable
 from itertools import pairwise
-from math import nan, prod
+from math import inf, nan, prod
 from pathlib import Path
 from typing import Any
 
@@ -15,46 +14,46 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import load_file as load_arrays
-from safetensors.numpy import save_file as save_arrays
+from safetensors import numpy as of_arrays
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
 
 from skillviz.core.flat import FlatModel
 from skillviz.core.graft import Graft, complement, grafted
 from skillviz.core.region import Region, index_dtype, packed, unpacked
 from skillviz.errors import BadInput, CorruptFile, PairMismatch
 from skillviz.layout import GRAFT
-from tests.core.by_hand import by_hand, refused, refuses
+from tests.core.by_hand import by_hand, near, refused, refuses
 from tests.core.problems import model_of, table_of
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 HEAD = ("classifier.weight", "classifier.bias")
 
 
-def pair(family: str = "bert", dtype: torch.dtype = torch.float32) -> tuple[nn.Module, dict[str, Tensor]]:
+def pair(family: str = "bert", dtype: torch.dtype = torch.float32) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
     """Return a base model and the fine-tuned tensors, all of which differ."""
     base = model_of(family).to(dtype)
     draw = torch.Generator().manual_seed(1)
     return base, {n: (p.detach() + torch.randn(p.shape, generator=draw).to(dtype)) for n, p in base.named_parameters()}
 
 
-def some_region(model: nn.Module, share: float = 0.2) -> Region:
+def some_region(model: torch.nn.Module, share: float = 0.2) -> Region:
     table = table_of(model)
     return Region.from_flat(
         np.random.default_rng(0).choice(table.d, size=int(share * table.d), replace=False), table.shapes
     )
 
 
-def snapshot(model: nn.Module) -> dict[str, Tensor]:
+def snapshot(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return copy.deepcopy(dict(model.state_dict()))
 
 
-def same(model: nn.Module, tensors: dict[str, Tensor]) -> bool:
+def same(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> bool:
     return all(torch.equal(tensor, tensors[name]) for name, tensor in model.state_dict().items())
 
 
-def expected(base: dict[str, Tensor], tuned: dict[str, Tensor], region: Region, heads: tuple[str, ...] = ()) -> dict:
+def expected(
+    base: dict[str, torch.Tensor], tuned: dict[str, torch.Tensor], region: Region, heads: tuple[str, ...] = ()
+) -> dict:
     out = {name: tensor.clone() for name, tensor in base.items()}
     for name, indices in region.indices.items():
         for i in indices:
@@ -150,7 +149,7 @@ def test_tied_weights_outside_the_region_stay_tied() -> None:
     assert model.lm_head.weight is model.transformer.wte.weight  # type: ignore[union-attr]
 
 
-def refused_and_left_as_it_was(graft: Graft, model: nn.Module) -> None:
+def refused_and_left_as_it_was(graft: Graft, model: torch.nn.Module) -> None:
     """Check that the graft is refused with the model unchanged, also as a context."""
     before = snapshot(model)
     for put_on in (graft.apply, lambda model: grafted(model, graft).__enter__()):
@@ -167,7 +166,7 @@ def test_another_model_is_refused_and_left_as_it_was(change: str) -> None:
     if change == "missing":
         del last.dense
     elif change == "transposed":
-        last.dense = nn.Linear(last.dense.out_features, last.dense.in_features)
+        last.dense = torch.nn.Linear(last.dense.out_features, last.dense.in_features)
     refused_and_left_as_it_was(graft, model)
 
 
@@ -192,8 +191,8 @@ TENSORS = {
 }  # fmt: skip
 NUMBERS = {name: f"the values of '{name.removesuffix('.values')[-1]}' are" for name in ("w.values", "head.h", "rows.e")}
 STRANGE_HEADERS: list[dict[str, Any]] = [
-    *({"d": value} for value in (1, -9, "x", True, 9.0, float("inf"), None)),
-    *({"size": value} for value in (4, True, 3.0, "3", None, float("inf"))),
+    *({"d": value} for value in (1, -9, "x", True, 9.0, inf, None)),
+    *({"size": value} for value in (4, True, 3.0, "3", None, inf)),
     *({"shapes": {"w": value}} for value in ([3.5, 3], [9.0], [-3, -3], "ab", [True, 9], ["9"])),
     *({"vocabulary": VOCABULARY | {"rows": value}} for value in (True, 9.5, "9", -1)),
     *(
@@ -202,7 +201,7 @@ STRANGE_HEADERS: list[dict[str, Any]] = [
     ),
     {"vocabulary": None}, {"shapes": None}, {"format": None}, {"format": "other"},
 ]  # fmt: skip
-STRANGE_TENSORS: list[tuple[str, dict[str, Tensor | None]]] = [
+STRANGE_TENSORS: list[tuple[str, dict[str, torch.Tensor | None]]] = [
     ("graft", {"w.values": None}),
     *(("graft", {"w.values": torch.tensor(values)}) for values in ([1.0], 1.0)),
     *(("graft", {"w.indices": torch.tensor(wrong)}) for wrong in ([4, 1, 8], [1, 1, 8], [1, 4, 9])),
@@ -213,15 +212,11 @@ STRANGE_TENSORS: list[tuple[str, dict[str, Tensor | None]]] = [
         for name, words in NUMBERS.items()
         for dtype in (torch.int64, torch.bool, torch.uint8, torch.complex64, torch.float8_e4m3fn)
     ),
-    *(
-        (words, {name: TENSORS[name] * value})
-        for name, words in NUMBERS.items()
-        for value in (math.nan, math.inf, -math.inf)
-    ),
+    *((words, {name: TENSORS[name] * value}) for name, words in NUMBERS.items() for value in (nan, inf, -inf)),
 ]
 
 
-def opened(folder: Path, header: dict[str, Any], tensors: dict[str, Tensor | None]) -> Graft:
+def opened(folder: Path, header: dict[str, Any], tensors: dict[str, torch.Tensor | None]) -> Graft:
     """Return the graft of a file with these changes to its header and its tensors; None leaves a tensor out."""
     whole = {name: tensor for name, tensor in (TENSORS | tensors).items() if tensor is not None}
     save_file(whole, folder / "graft.safetensors", {"skillviz": json.dumps(HEADER | header)})
@@ -232,7 +227,7 @@ def opened(folder: Path, header: dict[str, Any], tensors: dict[str, Tensor | Non
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16, torch.float32, torch.float64))
 def test_numbers_of_four_kinds_are_opened(tmp_path: Path, name: str, dtype: torch.dtype) -> None:
     graft = opened(tmp_path, {}, {name: TENSORS[name].to(dtype)})
-    assert graft.region.size == 3 and len(graft.rows) == 2
+    assert (graft.region.size, len(graft.rows)) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -244,18 +239,17 @@ def test_numbers_of_four_kinds_are_opened(tmp_path: Path, name: str, dtype: torc
     ids=str,
 )
 def test_a_header_that_lies_and_tensors_that_cannot_be_are_told(
-    tmp_path: Path, words: str, header: dict[str, Any], tensors: dict[str, Tensor | None]
+    tmp_path: Path, words: str, header: dict[str, Any], tensors: dict[str, torch.Tensor | None]
 ) -> None:
     refuses(CorruptFile, words, opened, tmp_path, header, tensors)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [nan, inf])
 def test_what_cannot_be_opened_is_not_written(value: float, tmp_path: Path) -> None:
-    region = Region({"w": np.array([1])}, {"w": (4,)})
     refuses(
         BadInput,
         "the values of 'w' are not all finite; fine-tune the model again",
-        Graft(region, {"w": torch.tensor([value])}).save,
+        Graft(Region({"w": np.array([1])}, {"w": (4,)}), {"w": torch.tensor([value])}).save,
         tmp_path / "graft.safetensors",
     )
     assert not list(tmp_path.iterdir())
@@ -278,20 +272,17 @@ PLACES = [(name, i) for name, shape in SHAPES.items() for i in range(prod(shape)
 def test_algebra_is_that_of_sets(a: set[int], b: set[int]) -> None:
     left, right = region_of(a), region_of(b)
     found = [left, left | right, left & right, left - right, left.complement()]
+    told = [
+        (region.size, len(region), {(name, int(i)) for name, indices in region.indices.items() for i in indices})
+        for region in found
+    ]
     wanted = [a, a | b, a & b, a - b, set(range(D)) - a]
-    entries = [{(name, int(i)) for name, indices in region.indices.items() for i in indices} for region in found]
-    assert entries == [{PLACES[i] for i in flat} for flat in wanted]
-    assert [(region.size, len(region)) for region in found] == [(len(flat), len(flat)) for flat in wanted]
+    assert told == [(len(flat), len(flat), {PLACES[i] for i in flat}) for flat in wanted]
     assert (left == right) is (left.sha256() == right.sha256()) is (a == b)
-    assert left | right == right | left == left.union(right) and left & right == right & left == left.intersection(
-        right
-    )
+    assert left | right == right | left == left.union(right) and left.difference(right) == left - right
+    assert left & right == right & left == left.intersection(right)
     share, iou = len(a & b) / len(b) if b else nan, len(a & b) / len(a | b) if a | b else nan
-    assert left.difference(right) == left - right and [
-        left.overlap(right),
-        left.iou(right),
-        right.iou(left),
-    ] == pytest.approx([share, iou, iou], nan_ok=True)
+    assert [left.overlap(right), left.iou(right), right.iou(left)] == near(share, iou, iou)
 
 
 @settings(max_examples=40, deadline=None)
@@ -337,43 +328,28 @@ def test_a_file_gives_the_region_back(tmp_path_factory: pytest.TempPathFactory, 
 def test_indices_are_stored_no_wider_than_they_need_and_wide_ones_are_read(tmp_path: Path) -> None:
     region, path = region_of({0, 3, 14}), tmp_path / "region.safetensors"
     region.save(path)
-    stored = load_arrays(path)
+    stored, header = of_arrays.load_file(path), {"skillviz": json.dumps(Region.header(path))}
     assert {array.dtype for array in stored.values()} == {np.dtype(np.int32)}
-    save_arrays(
-        {name: array.astype(np.int64) for name, array in stored.items()},
-        path,
-        {"skillviz": json.dumps(Region.header(path))},
-    )
+    of_arrays.save_file({name: array.astype(np.int64) for name, array in stored.items()}, path, header)
     assert Region.load(path) == region and Region.load(path).flat().dtype == np.int64
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": "other"}, {"size": 4}, {"size": None}, {"size": float("inf")}, {"shapes": None},
+        {"format": "other"}, {"size": 4}, {"size": None}, {"size": inf}, {"shapes": None},
         {"shapes": {"a": [3, 4]}}, {"shapes": {"a": [1, 1], "b": [5]}}, {"shapes": [1]}, {"version": 3}, None,
     ],
     ids=str,
 )  # fmt: skip
 def test_a_header_that_lies_is_told(tmp_path: Path, change: dict[str, object] | None) -> None:
-    meta = {
-        "format": "skillviz.region",
-        "version": 1,
-        "size": 3,
-        "d": D,
-        "shapes": {name: list(shape) for name, shape in SHAPES.items()},
-    } | (change or {})
-    save_arrays(
-        {"a": np.array([2, 3]), "b": np.array([0])},
-        tmp_path / "region",
-        None if change is None else {"skillviz": json.dumps(meta)},
+    shapes, path = {name: list(shape) for name, shape in SHAPES.items()}, tmp_path / "region"
+    meta = {"format": "skillviz.region", "version": 1, "size": 3, "d": D, "shapes": shapes} | (change or {})
+    of_arrays.save_file(
+        {"a": np.array([2, 3]), "b": np.array([0])}, path, None if change is None else {"skillviz": json.dumps(meta)}
     )
-    refuses(
-        CorruptFile,
-        {"None": "no skillviz.region header", "{'version': 3}": "version 3"}.get(str(change)),
-        Region.load,
-        tmp_path / "region",
-    )
+    words = {"None": "no skillviz.region header", "{'version': 3}": "version 3"}
+    refuses(CorruptFile, words.get(str(change)), Region.load, path)
 
 
 def of_one(name: str, indices: list) -> Region:
@@ -404,6 +380,22 @@ test_by_hand = by_hand(
      lambda: [(name, indices.tolist()) for name, indices in MIXED.indices.items()]),
     ("a hash knows the shapes", False,
      lambda: Region(MIXED.indices, {**SHAPES, "a": (4, 3)}).sha256() == MIXED.sha256()),
+    *((f"the smallest form of {len(indices)} of {n}, number {number}", (dtype, nbytes, indices),
+       lambda stored, n: (str(stored.dtype), stored.nbytes, unpacked(stored, n).tolist()),
+       packed(np.array(indices, dtype=np.int64), n), n)
+      for number, (indices, n, dtype, nbytes) in enumerate((
+        ([0], 10, "uint8", 1),
+        ([299, 600], 1000, "uint8", 4),
+        ([0, 70_000], 100_000, "uint16", 6),
+        (list(range(0, 64, 2)), 64, "int8", 8),
+        ([], 64, "int32", 0),
+        ([254], 10_000, "uint8", 1),
+        ([255], 10_000, "uint8", 2),
+        ([256], 10_000, "uint8", 2),
+        ([65_534], 100_000, "uint16", 2),
+        ([65_535], 100_000, "int32", 4),
+        ([10, 66_000, 66_001], 100_000, "uint16", 8),
+      ))),
     ("narrow and wide indices", [np.int32, np.int64], lambda: [index_dtype(2**31), index_dtype(2**31 + 1)]),
 )  # fmt: skip
 
@@ -452,24 +444,3 @@ def test_a_compact_file_is_the_same_region_in_fewer_bytes(tmp_path: Path) -> Non
         region.save(path, compact=compact)
         assert Region.load(path) == region
     assert paths[1].stat().st_size < 0.4 * paths[0].stat().st_size
-
-
-@pytest.mark.parametrize(
-    ("indices", "count", "dtype", "nbytes"),
-    [
-        ([0], 10, "uint8", 1),
-        ([299, 600], 1000, "uint8", 4),
-        ([0, 70_000], 100_000, "uint16", 6),
-        (list(range(0, 64, 2)), 64, "int8", 8),
-        ([], 64, "int32", 0),
-        ([254], 10_000, "uint8", 1),
-        ([255], 10_000, "uint8", 2),
-        ([256], 10_000, "uint8", 2),
-        ([65_534], 100_000, "uint16", 2),
-        ([65_535], 100_000, "int32", 4),
-        ([10, 66_000, 66_001], 100_000, "uint16", 8),
-    ],
-)
-def test_the_smallest_form_is_taken(indices: list[int], count: int, dtype: str, nbytes: int) -> None:
-    stored = packed(np.array(indices, dtype=np.int64), count)
-    assert (str(stored.dtype), stored.nbytes, unpacked(stored, count).tolist()) == (dtype, nbytes, indices)

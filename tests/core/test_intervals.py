@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy import stats
 
 from skillviz.core import intervals, metrics, scores
 from skillviz.core.calibration_error import calibration_difference, calibration_error
@@ -34,18 +33,15 @@ def some(n: int = 60, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.n
 
 @pytest.mark.cases(3, 4)
 @pytest.mark.parametrize("metric", OF_CLASSES)
-def test_every_metric_of_every_resample_equals_its_slow_twin(metric: str) -> None:
-    @PROPERTY
-    @given(predictions())
-    def equal(drawn: tuple) -> None:
-        logits, labels = scores.checked_logits(*drawn)
-        weights = next(intervals.draws(len(labels), 5, seed=len(labels)))
-        expected = slow_intervals.resampled(TWINS[metric], weights, logits, labels)
-        if metric == "f1" and set(labels == 1) != {True, False}:  # F1 of one class is undefined
-            expected = np.full(len(weights), np.nan)
-        np.testing.assert_allclose(metrics.statistic(metric, logits, labels)(weights), expected, rtol=1e-9, atol=1e-12)
-
-    equal()
+@PROPERTY
+@given(drawn=predictions())
+def test_every_metric_of_every_resample_equals_its_slow_twin(metric: str, drawn: tuple) -> None:
+    logits, labels = scores.checked_logits(*drawn)
+    weights = next(intervals.draws(len(labels), 5, seed=len(labels)))
+    expected = slow_intervals.resampled(TWINS[metric], weights, logits, labels)
+    if metric == "f1" and set(labels == 1) != {True, False}:  # F1 of one class is undefined
+        expected = np.full(len(weights), np.nan)
+    np.testing.assert_allclose(metrics.statistic(metric, logits, labels)(weights), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("metric", OF_CLASSES)
@@ -69,20 +65,12 @@ def test_many_differences_to_one_baseline_are_those_of_each_pair() -> None:
     for other, row in zip(others, found, strict=True):
         base, right = (z.argmax(axis=1) == labels for z in (a, other))
         assert list(row) == list(names) and row["ece"] == intervals.metric_difference(other, a, labels, "ece")
-        wanted = pytest.approx(
-            [
-                *intervals.accuracy_difference(other, a, labels)[:4],
-                (right & ~base).sum(),
-                (base & ~right).sum(),
-                *intervals.paired_bootstrap(other, a, labels, "nll", 60, seed=3),
-            ],
-            rel=1e-9,
-            abs=1e-12,
-            nan_ok=True,
-        )
-        assert [*row["accuracy"], *row["nll"]] == wanted
+        assert [*row["accuracy"], *row["nll"]] == near(
+            *intervals.accuracy_difference(other, a, labels)[:4], (right & ~base).sum(), (base & ~right).sum(),
+            *intervals.paired_bootstrap(other, a, labels, "nll", 60, seed=3), rel=1e-9, abs=1e-12,
+        )  # fmt: skip
     assert found[0]["nll"] != found[1]["nll"]
-    assert found[2]["nll"][:3] == (0.0, 0.0, 0.0) and found[2]["ece"][:4] == (0.0, 0.0, 0.0, 0.0)
+    assert (*found[2]["nll"][:3], *found[2]["ece"][:4]) == (0,) * 7
     assert intervals.paired_differences(a, [], labels, names) == []
 
 
@@ -119,12 +107,6 @@ def test_resamples_depend_on_the_seed_alone_not_on_the_blocks() -> None:
     assert drawn.shape == (23, 7) and (drawn.sum(axis=1) == 7).all() and drawn.dtype == np.float64
     assert [len(b) for b in blocks] == [4, 4, 4, 4, 4, 3] and np.array_equal(np.concatenate(blocks), drawn)
     assert not np.array_equal(np.concatenate(list(intervals.draws(7, 23, seed=2))), drawn)
-
-
-def test_every_example_is_drawn_equally_often() -> None:
-    drawn = np.concatenate(list(intervals.draws(5, 20_000, seed=0)))
-    np.testing.assert_allclose(drawn.mean(axis=0), 1.0, atol=0.03)  # sd of a mean is 0.0063
-    np.testing.assert_allclose(drawn.var(axis=0), 0.8, atol=0.05)  # 5 draws, probability 1/5
 
 
 @PROPERTY
@@ -194,14 +176,6 @@ def test_models_that_hardly_differ_leave_some_difference_open() -> None:
     assert share.value == 1 and share.low < 0.98 and share.high > 1.02
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 10, 31])
-def test_an_interval_over_seeds_cuts_off_the_mass_it_should(n: int) -> None:
-    found = intervals.seeds_interval(np.arange(n))
-    assert 1 - 2 * student.sf((found.high - found.value) / found.sd * math.sqrt(n), n - 1) == pytest.approx(
-        0.95, abs=1e-8
-    )
-
-
 def test_two_thousand_resamples_of_two_thousand_examples_take_no_loop() -> None:
     """A loop over resamples would call the statistic 2,000 times; blocks call it once for 2,000 rows."""
     counted = Mock(side_effect=lambda weights: weights.sum(axis=1))
@@ -222,23 +196,9 @@ def test_the_interval_over_seeds_and_examples_covers(seeds: int, spread: float) 
     assert spread < 1 or np.mean([abs(x.mean()) <= 1.96 for x in luck]) < 0.9, "without the seeds' part it would not"
 
 
-def test_two_sets_of_seeds_that_do_not_belong_together_each_count_by_their_spread() -> None:
-    a, b = np.array([0.80, 0.83, 0.86]), np.array([0.70, 0.75, 0.71, 0.72])
-    less, value = np.subtract.outer(a, b), a.mean() - b.mean()
-    parts = [student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)) for x in (a, b)]
-    found, joined = seeds_and_examples(less, 0.01), mean_of_intervals(less, less - 0.02, less + 0.01)
-    half = math.hypot(*parts, 1.959964 * 0.01)
-    assert (*found[:3], found.n, joined.value - joined.low) == pytest.approx(
-        (value, value - half, value + half, 4, math.hypot(*parts, 0.02)), rel=1e-5
-    )
-    assert seeds_and_examples(less[:, :1], 0.01)[1:3] == pytest.approx(seeds_and_examples(a - b[0], 0.01)[1:3]), (
-        "one seed alone is held fixed"
-    )
-
-
 A, B, Y = some(10)
 WEAK, STRONG, LABELS = some(300)
-Z, PAIR = norm.ppf(0.975), np.array([0, 3])
+Z, PAIR = stats.norm.ppf(0.975), np.array([0, 3])
 NONE, HALF = 1.959963984540054**2 / (600 + 1.959963984540054**2), 4.302653 / math.sqrt(3)
 SEEDS, VALUES = [0.8, 0.82, 0.87], np.array([0.02, 0.03, 0.04])
 
@@ -250,12 +210,18 @@ def share_of_gain(graft: np.ndarray, finetuned: np.ndarray = STRONG) -> tuple[fl
 def by_formula(values: list[float], sd: float) -> tuple[float, float]:
     """Return the ends of the interval over so many seeds and examples, with its degrees of freedom."""
     mean, n, seeds = np.mean(values), len(values), np.var(values, ddof=1) / len(values)
-    half = student.ppf(0.975, n - 1 + (((seeds + sd**2) ** 2 / (seeds**2 / (n - 1))) - n + 1) / 8) * math.sqrt(
+    half = stats.t.ppf(0.975, n - 1 + (((seeds + sd**2) ** 2 / (seeds**2 / (n - 1))) - n + 1) / 8) * math.sqrt(
         seeds + sd**2
     )
     return mean - half, mean + half
 
 
+THREE, FOUR = np.array([0.80, 0.83, 0.86]), np.array([0.70, 0.75, 0.71, 0.72])
+LESS, APART = np.subtract.outer(THREE, FOUR), THREE.mean() - FOUR.mean()
+OF_SETS = [stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)) for x in (THREE, FOUR)]
+BOTH = math.hypot(*OF_SETS, 1.959964 * 0.01)
+BETWEEN, DRAWN = share_of_gain(WEAK + STRONG), np.concatenate(list(intervals.draws(5, 20_000, seed=0)))
+JOINED = mean_of_intervals(VALUES, VALUES - [0.02, 0.02, 0.02], VALUES + [0.03, 0.04, 0.05])
 test_by_hand = by_hand(
     ("half", near(0.5), intervals.relative_gain, 0.7, 0.5, 0.9),
     ("nothing", near(0.0), intervals.relative_gain, 0.5, 0.5, 0.9),
@@ -265,6 +231,11 @@ test_by_hand = by_hand(
     ("published", near(0.169 / 0.232), intervals.relative_gain, 0.801, 0.632, 0.864),
     ("no gain", near(NAN, NAN, 0.5), intervals.relative_gain, [0.6, 0.6, 0.75], [0.5, 0.7, 0.5], [0.5, 0.6, 1.0]),
     ("graft as base", (0.0, 0.0, 0.0), share_of_gain, WEAK),
+    ("a graft between", (near(intervals.relative_gain(*(
+        scores.accuracy(z, LABELS) for z in (WEAK + STRONG, WEAK, STRONG))), rel=1e-12), True),
+     lambda: (BETWEEN[0], BETWEEN[1] < BETWEEN[0] < BETWEEN[2])),
+    ("every example is drawn equally often", near(np.ones(5), abs=0.03), lambda: DRAWN.mean(axis=0)),  # sd 0.0063
+    ("5 draws of probability 1/5", near(np.full(5, 0.8), abs=0.05), lambda: DRAWN.var(axis=0)),
     ("graft as fine-tuned", (1.0, 1.0, 1.0), share_of_gain, STRONG),
     ("base as fine-tuned", near(NAN, NAN, NAN), share_of_gain, STRONG, WEAK),
     ("worse than the base", near(NAN, NAN, NAN), share_of_gain, STRONG, WEAK[::-1] - 9 * np.eye(2)[LABELS]),
@@ -282,6 +253,10 @@ test_by_hand = by_hand(
      lambda: [*np.ravel(intervals.tango(PAIR, PAIR // 3, 50 * (PAIR > 0)))]),
     ("Tango's at 99% is wider", True, lambda: intervals.tango(3, 1, 50, level=0.99)[0] < intervals.tango(3, 1, 50)[0]),
     ("over seeds", near(81, 81 - HALF, 81 + HALF, 1, 3, abs=1e-5), intervals.seeds_interval, [80.0, 81.0, 82.0]),
+    *((f"mass within the interval over {n} seeds", near(0.95, abs=1e-8),
+       lambda of: 1 - 2 * stats.t.sf((of.high - of.value) / of.sd * math.sqrt(of.n), of.n - 1),
+       intervals.seeds_interval(np.arange(n)))
+      for n in (2, 3, 4, 5, 10, 31)),
     ("over one seed", near(80, NAN, NAN, NAN, 1), intervals.seeds_interval, [80.0]),
     ("over seeds alone", near(intervals.seeds_interval(SEEDS)), lambda: seeds_and_examples(SEEDS, 0.0)[:5]),
     ("over examples", near(0.8, 0.8 - Z / 100, 0.8 + Z / 100), lambda: seeds_and_examples([0.8] * 3, 0.01)[:3]),
@@ -289,24 +264,22 @@ test_by_hand = by_hand(
     ("of both", near(by_formula(SEEDS, 0.05)), lambda: seeds_and_examples(SEEDS, 0.05)[1:3]),
     ("of four seeds", near(by_formula([0.1, 0.4, 0.3, 0.2], 0.05)),
      lambda: seeds_and_examples([0.1, 0.4, 0.3, 0.2], 0.05)[1:3]),
-    ("of two seeds", near(math.hypot(student.ppf(0.975, 1) * 0.05, Z * 0.02)),
+    ("of two seeds", near(math.hypot(stats.t.ppf(0.975, 1) * 0.05, Z * 0.02)),
      lambda: seeds_and_examples([0.8, 0.9], 0.02).high - 0.85),
     ("joined, of one seed", near(0.02, 0.0, 0.05), lambda: mean_of_intervals([0.02], [0.0], [0.05])[:3]),
+    # Two sets of seeds that do not belong together each count by their spread.
+    ("two sets of seeds", near(APART, APART - BOTH, APART + BOTH, 4, rel=1e-5), lambda found: (*found[:3], found.n),
+     seeds_and_examples(LESS, 0.01)),
+    ("two sets of seeds joined", near(math.hypot(*OF_SETS, 0.02), rel=1e-5),
+     lambda joined: joined.value - joined.low, mean_of_intervals(LESS, LESS - 0.02, LESS + 0.01)),
+    ("one seed alone is held fixed", near(seeds_and_examples(THREE - FOUR[0], 0.01)[1:3]),
+     lambda: seeds_and_examples(LESS[:, :1], 0.01)[1:3]),
+    ("intervals of single seeds joined", near(0.03, *(
+        getattr(seeds_and_examples(VALUES, half / Z), end) for half, end in ((0.02, "low"), (0.04, "high")))),
+     lambda: JOINED[:3]),
+    ("at least as wide as the seeds' own", True, lambda: JOINED.low < 0.01 and JOINED.high > 0.07),
     ("joined, far off", near(0.5, 0.1, 0.6), lambda: mean_of_intervals([0.5], [0.1], [0.6])[:3]),
 )  # fmt: skip
-
-
-def test_a_graft_between_has_a_share_of_the_gain() -> None:
-    value, low, high = share_of_gain(WEAK + STRONG)
-    expected = intervals.relative_gain(*(scores.accuracy(z, LABELS) for z in (WEAK + STRONG, WEAK, STRONG)))
-    assert value == pytest.approx(expected, rel=1e-12) and low < value < high
-
-
-def test_intervals_of_single_seeds_join() -> None:
-    low, high = VALUES - [0.02, 0.02, 0.02], VALUES + [0.03, 0.04, 0.05]
-    found, ends = mean_of_intervals(VALUES, low, high), [seeds_and_examples(VALUES, r / Z) for r in (0.02, 0.04)]
-    assert found[:3] == pytest.approx((0.03, ends[0].low, ends[1].high))
-    assert found.low < 0.01 and found.high > 0.07, "at least as wide as the seeds' own"
 
 
 test_bad_input = refused(

@@ -1,7 +1,6 @@
 """Tests of many comparisons: Benjamini-Hochberg against its definition, and its error rate by simulation."""
 
 import math
-from operator import attrgetter
 from statistics import NormalDist
 
 import numpy as np
@@ -98,29 +97,6 @@ def test_the_rate_is_held_on_small_slices() -> None:
     assert mcnemar <= RATE and normal > 2 * RATE, "the normal approximation would pass"
 
 
-@pytest.mark.parametrize(
-    ("gained", "lost", "n"), [(6, 0, 60), (4, 0, 300), (15, 1, 1800), (0, 6, 300), (3, 3, 60), (60, 30, 300)]
-)
-def test_p_values_of_counts_have_the_tails_of_their_intervals(gained: int, lost: int, n: int) -> None:
-    p, low, high = of_counts(gained, lost, n)
-    assert p == pytest.approx(math.erfc(abs(gained - lost) / math.sqrt(2 * (gained + lost))), rel=1e-4) and (
-        p < 0.05
-    ) == (low > 0 or high < 0)
-
-
-@pytest.mark.parametrize(
-    ("gained", "lost", "n", "limit"),
-    [(6, 0, 60, 0.03), (2, 9, 300, 0.03), (15, 1, 1800, -0.002), (60, 30, 300, 0.03)],
-)
-def test_p_values_against_a_limit_have_the_tails_of_their_intervals(
-    gained: int, lost: int, n: int, limit: float
-) -> None:
-    p, low, high = of_counts(gained, lost, n, limits=limit)
-    assert tango(gained, lost, n, 1 - p)[0 if (gained - lost) / n > limit else 1] == pytest.approx(
-        limit, abs=1e-5
-    ) and (p < 0.05) == (low > limit or high < limit)
-
-
 def test_the_interval_of_the_best_of_a_path_holds_where_its_own_does_not() -> None:
     """61 estimates along one path, neighbors correlated 0.98: check the coverage for the best one."""
     generator, count, repeats, error = np.random.default_rng(0), 61, 4000, 0.015
@@ -145,9 +121,6 @@ def test_of_few_predictions_that_differ_the_best_of_many_reaches_further(gained:
     assert ends[0] <= plain[0] and ends[1] >= plain[1]
 
 
-PAPER = [
-    0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.324, 0.4262, 0.5719, 0.6528, 0.759, 1.0,
-]  # fmt: skip
 SOME = ([0.3, 0.3, 0.0, 0.1], [0.3, NAN, 0.0, 0.1], [0.3, NAN, 0.0, 0.4])
 WIDE = ([0.09, 0.09, 0.5], [0.01, 0.01, 0.1], [0.1, 0.1, 0.9])
 TWO, THREE = ([0.3, 0.301], [0.1, 0.1], [0.5, 0.5]), np.array([1.0, 2.0, 4.5])
@@ -159,12 +132,24 @@ def p_of(*interval: list[float], **more: object) -> list[float]:
 
 
 test_by_hand = by_hand(
-    ("Benjamini and Hochberg (1995), 3.2", [True] * 4 + [False] * 11, lambda: discoveries(PAPER, 0.05).tolist()),
+    ("Benjamini and Hochberg (1995), 3.2", [True] * 4 + [False] * 11, lambda: discoveries([
+         0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.324, 0.4262, 0.5719, 0.6528, 0.759,
+         1.0], 0.05).tolist()),
     ("p-values", near(0.05, 0.0455, abs=1e-4), p_of,
      [1.96, 2.0], [0.0, 2.0 - NormalDist().inv_cdf(0.975)], [3.92, 9.0]),
+    *((f"the p-value of {gained} against {lost} of {n} has the tails of its interval",
+       (near(math.erfc(abs(gained - lost) / math.sqrt(2 * (gained + lost))), rel=1e-4), True),
+       lambda p, low, high: (p, (p < 0.05) == (low > 0 or high < 0)), *of_counts(gained, lost, n))
+      for gained, lost, n in ((6, 0, 60), (4, 0, 300), (15, 1, 1800), (0, 6, 300), (3, 3, 60), (60, 30, 300))),
+    *((f"and so it has against {limit}: {gained} against {lost} of {n}", (near(limit, abs=1e-5), True),
+       lambda p, low, high, gained=gained, lost=lost, n=n, limit=limit: (
+           tango(gained, lost, n, 1 - p)[0 if (gained - lost) / n > limit else 1],
+           (p < 0.05) == (low > limit or high < limit)),
+       *of_counts(gained, lost, n, limits=limit))
+      for gained, lost, n, limit in ((6, 0, 60, 0.03), (2, 9, 300, 0.03), (15, 1, 1800, -0.002), (60, 30, 300, 0.03))),
     ("no width, no interval", near(1, NAN, 1), lambda: p_of(*SOME)[:3]),
     ("a width on one side", True, lambda: 0 < p_of(*SOME)[3] < 1),
-    ("counts of decided ones", (3, 1, near(0.15)), lambda: attrgetter("n", "decided", "by_chance")(compared(*SOME))),
+    ("counts of decided ones", (3, 1, near(0.15)), lambda of: (of.n, of.decided, of.by_chance), compared(*SOME)),
     ("nothing to compare", (0, 0, 0, 0), lambda: tuple(compared([], [], []))),
     ("the debiased difference", p_of([0.02, 0.09, 0.5], *WIDE[1:]), p_of, *WIDE, [0.02, NAN, 0.5]),
     ("decided by the debiased difference", 3, lambda: compared(*WIDE, [0.02, NAN, 0.5]).decided),

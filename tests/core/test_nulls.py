@@ -2,7 +2,6 @@
 approximate movements: slow twins, exact ends, and the bytes of their files by hand; and of the gain with the lowest
 NLL: its place on known curves, its bootstrap interval, and its range's end."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -28,21 +27,6 @@ from tests.reference.gain import gains_by_kind
 from tests.reference.stratified import slow_counts
 
 
-@pytest.mark.parametrize("n", (1, 2, 3, 5, 16, 17, 255, 256, 257, 1000, 65_537))
-@pytest.mark.parametrize("seed", [0, 7])
-def test_sources_are_a_permutation(n: int, seed: int) -> None:
-    assert np.array_equal(np.sort(sources(np.arange(n), n, seed, 3)), np.arange(n))
-
-
-@pytest.mark.parametrize(
-    "draw", [lambda at, seed, tensor: sources(at, 1000, seed, tensor), drawn_signs], ids=["sources", "signs"]
-)
-def test_draws_can_be_computed_in_part_and_differ_by_seed_and_tensor(draw: Callable) -> None:
-    index, some = np.arange(1000), np.array([999, 0, 17, 17, 500])
-    assert np.array_equal(draw(some, 5, 2), draw(index, 5, 2)[some])
-    assert len({draw(index, *key).tobytes() for key in ((0, 0), (1, 0), (0, 1))}) == 3
-
-
 @pytest.mark.slow
 @pytest.mark.cases(1, 0)
 @pytest.mark.parametrize("n", [17, 6, 3, 2])
@@ -56,38 +40,8 @@ def test_every_place_is_equally_likely(n: int) -> None:
 
 @pytest.mark.nightly
 def test_all_orders_of_four_occur_evenly() -> None:
-    orders = Counter(tuple(sources(np.arange(4), 4, seed, 0)) for seed in range(960))
-    assert len(orders) == 24 and chisquare(list(orders.values())).pvalue > 1e-4
-
-
-def test_neighbours_do_not_stay_neighbours_and_signs_are_fair() -> None:
-    found, signs = sources(np.arange(10_000), 10_000, 0, 0), drawn_signs(np.arange(100_000), 0, 0)
-    assert abs(np.corrcoef(np.arange(10_000), found)[0, 1]) < 0.05 and (np.abs(np.diff(found)) == 1).mean() < 0.01
-    assert set(np.unique(signs)) == {-1.0, 1.0}
-    assert abs(signs.mean()) < 0.02 and abs((signs[1:] * signs[:-1]).mean()) < 0.02
-
-
-def test_each_null_keeps_and_breaks_as_its_row_says() -> None:
-    movement, index = torch.linspace(-1, 2, 300), np.arange(300)
-    null = {kind: null_movement(kind, index, 300, lambda at: movement[torch.from_numpy(at)], 0, 0) for kind in NULLS}
-    assert set(null) == {SHUFFLED, REVERSED, SIGNS, LEARNED_SIGNS}
-    assert torch.equal(null[SHUFFLED].sort().values, movement) and not torch.equal(null[SHUFFLED], movement)
-    assert torch.equal(null[REVERSED], -movement)
-    assert torch.equal(null[SIGNS].abs(), movement.abs()) and not torch.equal(null[SIGNS], movement)
-    assert torch.equal(null[LEARNED_SIGNS], movement.abs()), "until the search has chosen"
-
-
-def test_beyond_by_hand_and_of_one_draw_over_examples_alone() -> None:
-    graft, nulls = (
-        np.array([1, 1, 1, 0, 1, 1, 0, 1.0]),
-        np.array([[1, 0, 1, 0, 0, 1, 0, 0.0], [0, 0, 1, 0, 1, 1, 0, 1]]),
-    )
-    found, one = beyond_null(graft, nulls), beyond_null(graft, nulls[:1])
-    assert (found.value, found.sd, found.n) == pytest.approx(
-        (0.75 - (0.375 + 0.5) / 2, np.std([0.375, 0.25], ddof=1), 2)
-    ) and found.low < found.value < found.high
-    half = 1.959964 * np.std(graft - nulls[0], ddof=1) / 8**0.5
-    assert (*one[:3], one.sd, one.n) == near(0.375, 0.375 - half, 0.375 + half, np.nan, 1, rel=1e-5)
+    _, times = np.unique([sources(np.arange(4), 4, seed, 0) for seed in range(960)], axis=0, return_counts=True)
+    assert len(times) == 24 and chisquare(times).pvalue > 1e-4
 
 
 @pytest.mark.slow
@@ -106,14 +60,6 @@ SHAPES, OFFSETS = {"a": (10, 10), "b": (50,), "c": (7, 3)}, (0, 100, 150, 171)
 REGION = Region({"a": np.arange(30), "c": np.array([0, 20])}, SHAPES)
 
 
-@pytest.mark.parametrize("kind", CONTROLS)
-def test_a_control_has_the_regions_size_and_depends_on_the_seed_alone(kind: str) -> None:
-    one, again, other = (control_of(REGION, kind, OFFSETS, seed=seed) for seed in (1, 1, 2))
-    assert one == again and one not in (other, REGION) and (one.size, one.shapes) == (REGION.size, REGION.shapes)
-    each = [{name: len(entries) for name, entries in region.indices.items()} for region in (one, REGION)]
-    assert (each[0] == each[1]) == (kind == MATCHED)
-
-
 test_an_unknown_control_is_refused = refused(
     ValueError,
     ("'magnitude' is not a control", lambda: control_of(REGION, "magnitude", OFFSETS)),
@@ -129,8 +75,47 @@ def test_counts_are_the_twins_and_rows_are_sorted_and_distinct(labels: list[int]
     assert {label: drawn.count(label) for label in set(labels)} == slow_counts(labels, min(count, len(labels)))
 
 
-SORTED = np.repeat([0, 1, 2], [700, 200, 100])
+SOME = [999, 0, 17, 17, 500]
+WAYS = {"sources": lambda at, seed, tensor: sources(at, 1000, seed, tensor), "signs": drawn_signs}
+GRAFT = np.array([1, 1, 1, 0, 1, 1, 0, 1.0])
+DRAWS = np.array([[1, 0, 1, 0, 0, 1, 0, 0.0], [0, 0, 1, 0, 1, 1, 0, 1]])
+HALF = 1.959964 * np.std(GRAFT - DRAWS[0], ddof=1) / 8**0.5
+SORTED, MOVEMENT = np.repeat([0, 1, 2], [700, 200, 100]), torch.linspace(-1, 2, 300)
+NULL = {
+    kind: null_movement(kind, np.arange(300), 300, lambda at: MOVEMENT[torch.from_numpy(at)], 0, 0) for kind in NULLS
+}
 test_by_hand = by_hand(
+    *((f"{name} can be computed in part", draw(np.arange(1000), 5, 2)[SOME].tolist(),
+       lambda draw=draw: draw(np.array(SOME), 5, 2).tolist()) for name, draw in WAYS.items()),
+    *((f"{name} differ by seed and tensor", 3, lambda draw=draw: len({
+        draw(np.arange(1000), *key).tobytes() for key in ((0, 0), (1, 0), (0, 1))})) for name, draw in WAYS.items()),
+    ("neighbours do not stay neighbours", (True, True), lambda found: (
+        abs(np.corrcoef(np.arange(10_000), found)[0, 1]) < 0.05, (np.abs(np.diff(found)) == 1).mean() < 0.01),
+     sources(np.arange(10_000), 10_000, 0, 0)),
+    ("signs are fair", ({-1.0, 1.0}, True, True), lambda signs: (
+        set(signs), abs(signs.mean()) < 0.02, abs((signs[1:] * signs[:-1]).mean()) < 0.02),
+     drawn_signs(np.arange(100_000), 0, 0)),
+    *((f"a control depends on the seed alone: {kind}", (True, False, REGION.size, REGION.shapes),
+       lambda one, again, other: (one == again, one in (other, REGION), one.size, one.shapes),
+       *(control_of(REGION, kind, OFFSETS, seed=seed) for seed in (1, 1, 2))) for kind in CONTROLS),
+    *((f"a control has the region's counts: {kind}", kind == MATCHED, lambda one: (
+        np.histogram(one.flat(), OFFSETS)[0].tolist() == np.histogram(REGION.flat(), OFFSETS)[0].tolist()),
+       control_of(REGION, kind, OFFSETS, seed=1)) for kind in CONTROLS),
+    ("beyond two draws", (near(0.75 - (0.375 + 0.5) / 2), near(np.std([0.375, 0.25], ddof=1)), 2, True),
+     lambda of: (of.value, of.sd, of.n, of.low < of.value < of.high), beyond_null(GRAFT, DRAWS)),
+    ("beyond one draw, over examples alone", near(0.375, 0.375 - HALF, 0.375 + HALF, np.nan, 1, rel=1e-5),
+     lambda one: (*one[:3], one.sd, one.n), beyond_null(GRAFT, DRAWS[:1])),
+    ("nulls", {SHUFFLED, REVERSED, SIGNS, LEARNED_SIGNS}, lambda: set(NULL)),
+    *((f"what {kind} keeps", wanted.tolist(), lambda kind=kind, kept=kept: kept(NULL[kind]).tolist())
+      for kind, kept, wanted in (
+        (SHUFFLED, lambda null: null.sort().values, MOVEMENT), (REVERSED, torch.neg, MOVEMENT),
+        (SIGNS, torch.abs, MOVEMENT.abs()), (LEARNED_SIGNS, torch.clone, MOVEMENT.abs()))),  # until a search has chosen
+    *((f"{kind} breaks", False, torch.equal, NULL[kind], MOVEMENT) for kind in (SHUFFLED, SIGNS)),
+    *((f"sources of {n}, seed {seed}, are a permutation", list(range(n)),
+       lambda n=n, seed=seed: sorted(sources(np.arange(n), n, seed, 3)))
+      for n in (1, 2, 3, 5, 16, 17, 255, 256, 257, 1000, 65_537) for seed in (0, 7)),
+    ("a uniform draw in a file is the draw in memory", uniform(10_001, 300, 5).tolist(),
+     lambda: uniform(10_001, 300, 5, in_file=True).tolist()),
     ("a smaller uniform draw begins a larger one", True,
      lambda: np.array_equal(uniform(171, 9, 0), uniform(171, 32, 0)[:9])),
     ("a smaller matched draw begins a larger one", True,
@@ -179,19 +164,12 @@ def test_each_equals_its_slow_twin_and_no_movement_stays_none(fast: Callable, sl
     assert not fast(np.zeros(shape, dtype=np.float32))[0].any()
 
 
-def test_more_bytes_are_nearer() -> None:
-    movement = drawn((40, 60))
-    rest = [np.linalg.norm(low_rank(movement, rank)[0] - movement) for rank in (1, 2, 4, 8)]
-    assert rest == sorted(rest, reverse=True) and rest[-1] > np.linalg.norm(int8(movement)[0] - movement)
-
-
-def test_a_flat_movement_is_approximated_tensor_by_tensor() -> None:
+@pytest.mark.parametrize(("name", "compress"), COMPRESSIONS.items(), ids=COMPRESSIONS)
+def test_a_flat_movement_is_approximated_tensor_by_tensor(name: str, compress: Callable) -> None:
     table = ParameterTable(tuple(Parameter(str(s), s, 0, "query", False) for s in TENSORS), "bert", True)
-    flat = np.concatenate([drawn(shape).ravel() for shape in TENSORS])
-    for name, compress in COMPRESSIONS.items():
-        (found, count), parts = compressed(flat, table, name), [compress(drawn(shape)) for shape in TENSORS]
-        assert np.array_equal(found, np.concatenate([part.ravel() for part, _ in parts]))
-        assert count == sum(size for _, size in parts)
+    found, count = compressed(np.concatenate([drawn(shape).ravel() for shape in TENSORS]), table, name)
+    parts, sizes = zip(*(compress(drawn(shape)) for shape in TENSORS), strict=True)
+    assert (found.tolist(), count) == (np.concatenate([part.ravel() for part in parts]).tolist(), sum(sizes))
 
 
 def logits_of(margins: np.ndarray) -> np.ndarray:
@@ -211,30 +189,11 @@ def calibrated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return scores, (rng.random(n) < 1 / (1 + np.exp(-scores))).astype(np.int64)
 
 
-@pytest.mark.parametrize("best", [1.0, 3.0, 12.0])
-def test_the_fit_is_where_the_graft_is_calibrated(best: float) -> None:
-    scores, labels = calibrated(4000, 0)
-    fit = gain_fit(grafts(scores, best), labels)
-    assert fit.value == pytest.approx(best, rel=0.2) and fit.low < fit.value < fit.high and fit.is_bounded
-
-
 @pytest.mark.nightly
 def test_the_interval_covers_the_gain_of_the_population() -> None:
     drawn = [calibrated(300, seed) for seed in range(60)]
     fits = [gain_fit(grafts(scores, 4.0), labels) for scores, labels in drawn]
     assert 0.85 <= np.mean([fit.low <= 4.0 <= fit.high for fit in fits]) <= 1
-
-
-@pytest.mark.parametrize(
-    ("margin", "gains", "ends"), [(0.02, 1 + GAINS, (GAINS[-1], GAINS[-1])), (-0.2, GAINS, (0.0, 0.0))],
-    ids=["still falls", "only hurts"],
-)  # fmt: skip
-def test_movement_that_only_helps_or_hurts_has_the_gain_at_the_range_s_end(
-    margin: float, gains: np.ndarray, ends: tuple
-) -> None:
-    labels = np.random.default_rng(1).integers(0, 2, 100)
-    fit = gain_fit(logits_of(np.where(labels == 1, margin, -margin)[None, :] * gains[:, None]), labels)
-    assert (fit.value, fit.low) == ends and (not fit.is_bounded if margin > 0 else fit.high == 0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -259,15 +218,30 @@ def test_gains_by_kind_are_those_of_loops(seed: int) -> None:
     assert found == pytest.approx(twin, rel=1e-6) and found != pytest.approx(planted, rel=1e-3)
 
 
-def test_entries_by_kind_are_each_once_in_their_own() -> None:
-    """In a fused tensor an entry's column decides; a bias is a bias in all modules."""
-    table = graftable("gpt2", {"h.0.attn.c_attn.weight": (2, 6), "h.0.attn.c_attn.bias": (6,), "h.0.ln_1.weight": (2,)})
-    named = ["query", "query", "key", "key", "value", "value"] * 2 + [BIAS] * 6 + ["LayerNorm"] * 2
-    for flat in (np.arange(20), np.array([1, 3, 7, 11, 12, 19]), np.array([15]), np.array([], dtype=np.int64)):
-        kinds = [named[index] for index in flat]
-        wanted = {kind: [i for i, own in enumerate(kinds) if own == kind] for kind in (*KINDS, BIAS) if kind in kinds}
-        assert [(kind, places.tolist()) for kind, places in table.by_kind(flat).items()] == list(wanted.items())
-    assert table.kinds == set(named)
+MARGINS = np.where(np.random.default_rng(1).integers(0, 2, 100) == 1, 1, -1)
+CALIBRATED = calibrated(4000, 0)
+FUSED = graftable("gpt2", {"h.0.attn.c_attn.weight": (2, 6), "h.0.attn.c_attn.bias": (6,), "h.0.ln_1.weight": (2,)})
+NAMED = ["query", "query", "key", "key", "value", "value"] * 2 + [BIAS] * 6 + ["LayerNorm"] * 2
+test_gains_by_hand = by_hand(
+    *((f"the fit is where the graft is calibrated, at {best}", (near(best, rel=0.2), True, True),
+       lambda fit: (fit.value, fit.low < fit.value < fit.high, fit.is_bounded),
+       gain_fit(grafts(CALIBRATED[0], best), CALIBRATED[1])) for best in (1.0, 3.0, 12.0)),
+    ("movement that still helps has the gain at the range's end", (GAINS[-1], GAINS[-1], False),
+     lambda fit: (fit.value, fit.low, fit.is_bounded),
+     gain_fit(logits_of(0.02 * MARGINS[None, :] * (1 + GAINS[:, None])), (MARGINS + 1) // 2)),
+    ("movement that only hurts has none", (0.0, 0.0, 0.0), lambda fit: (fit.value, fit.low, fit.high),
+     gain_fit(logits_of(-0.2 * MARGINS[None, :] * GAINS[:, None]), (MARGINS + 1) // 2)),
+    ("more bytes are nearer", True, lambda: bool((np.diff([
+        np.linalg.norm(found - drawn((40, 60))) for found in (
+            *(low_rank(drawn((40, 60)), rank)[0] for rank in (1, 2, 4, 8)), int8(drawn((40, 60)))[0])]) < 0).all())),
+    # In a fused tensor an entry's column decides; a bias is a bias in all modules.
+    *((f"entries {list(flat)} by kind",
+       [(kind, [i for i, index in enumerate(flat) if NAMED[index] == kind]) for kind in (*KINDS, BIAS)
+        if kind in [NAMED[index] for index in flat]],
+       lambda flat=flat: [(kind, places.tolist()) for kind, places in FUSED.by_kind(np.array(flat, dtype=int)).items()])
+      for flat in (range(20), (1, 3, 7, 11, 12, 19), (15,), ())),
+    ("all kinds", set(NAMED), lambda: FUSED.kinds),
+)  # fmt: skip
 
 
 test_a_header_s_gain_is_a_number_or_one_by_kind = refused(

@@ -22,11 +22,11 @@ from skillviz.core.other_regions import (
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadSize
+from tests.core.by_hand import by_hand, refused
 from tests.core.localizers.test_searches import arrays, both, draws
-from tests.core.problems import examples, finish, model_of, problem_of, table_of, tiny_problem
+from tests.core.problems import examples, finish, loss_at, model_of, problem_and_twin, tiny_problem
 from tests.reference.gradient import PlainModel, slow_purify
 from tests.reference.searches import slow_adversarial, slow_candidates, slow_minimal
-from tests.refused import refused, refuses
 
 
 def quadratic(seed: int, n: int = 40) -> tuple[Any, Any, np.ndarray]:
@@ -54,13 +54,15 @@ def test_what_suffices_is_the_twins_and_its_loss_is_never_higher(seed: int) -> N
 
 def test_errors_in_what_suffices_are_caught() -> None:
     loss, worth, entries = quadratic(3)
-    cases = (
-        (entries, worth, loss), (entries, lambda k: -worth(k), lambda k: -loss(k)),
-        (entries, worth, lambda k: -float(len(k))), (entries[:1], worth, loss),
+    kept, turned, all_needed, one = (
+        finish(minimal(*arguments))[1]
+        for arguments in (
+            (entries, worth, loss), (entries, lambda k: -worth(k), lambda k: -loss(k)),
+            (entries, worth, lambda k: -float(len(k))), (entries[:1], worth, loss),
+        )
     )  # fmt: skip
-    kept, turned, all_needed, one = (finish(minimal(*arguments))[1] for arguments in cases)
     assert len(kept) < len(entries) and loss(turned) > loss(entries), "a judge that is turned round raises the loss"
-    assert all_needed.tolist() == entries.tolist() and one.tolist() == entries[:1].tolist(), "all of it stays"
+    assert (all_needed.tolist(), one.tolist()) == (entries.tolist(), entries[:1].tolist()), "all of it stays"
 
 
 def test_worth_is_the_size_of_the_first_order_effect_at_the_graft() -> None:
@@ -92,20 +94,25 @@ def test_what_hurts_most_is_the_twins_and_lies_outside(case: dict[str, Any]) -> 
     assert torch.equal(problem.flat.theta, problem.base), "the model rests at the base again"
 
 
-def test_too_few_outside_are_refused() -> None:
-    problem = tiny_problem(n=6)
-    refuses(BadSize, "20 entries.* 10 candidates", finish, adversarial(problem, np.arange(problem.d - 10), 20))
+TINY = tiny_problem(n=6)
+test_too_few_outside_are_refused = refused(
+    BadSize, ("20 entries.* 10 candidates", lambda: finish(adversarial(TINY, np.arange(TINY.d - 10), 20)))
+)
 
 
 def two_tasks(dtype: torch.dtype = torch.float32, n: int = 6) -> tuple[list[Problem], list[PlainModel]]:
     """Return a task of two classes and one of three on one body: the same base and fine-tuned values, own heads."""
-    models = [model_of(labels=labels) for labels in (2, 3)]
-    models[1].load_state_dict(
-        {name: t for name, t in models[0].state_dict().items() if not name.startswith("classifier")}, strict=False
+    models = {labels: model_of(labels=labels) for labels in (2, 3)}
+    body = {name: t for name, t in models[2].state_dict().items() if not name.startswith("classifier")}
+    models[3].load_state_dict(body, strict=False)
+    problems, twins = zip(
+        *(
+            problem_and_twin(model, examples(n=n, labels=labels, seed=labels), dtype=dtype, micro_tokens=10_000)
+            for labels, model in models.items()
+        ),
+        strict=True,
     )
-    tasks = [(model, examples(n=n, labels=labels, seed=labels)) for labels, model in enumerate(models, start=2)]
-    twins = [PlainModel(model, table_of(model).names, encoded, "head") for model, encoded in tasks]
-    return [problem_of(model, encoded, dtype=dtype, micro_tokens=10_000) for model, encoded in tasks], twins
+    return list(problems), list(twins)
 
 
 def union_of(problem: Problem, size: int = 300, seed: int = 0) -> Region:
@@ -160,25 +167,22 @@ def test_published_and_calibrated_learning_rates_and_that_delete_only_brings_not
     assert 0 < calibrated.added + calibrated.removed < union.size
     assert calibrated.history[-1].size == calibrated.region.size == union.size + calibrated.added - calibrated.removed
     assert again.region == calibrated.region and published.lr == 1e7
-    assert nothing.region == union and nothing.added == nothing.removed == 0
+    assert (nothing.region, nothing.added, nothing.removed) == (union, 0, 0)
     deleted = purify(problems, union, options=PurifyOptions(batch_size=6, delete_only=True, switch_share=0.5))
-    assert deleted.removed and not deleted.added and (deleted.region - union).size == 0
+    assert deleted.removed and not deleted.added and not (deleted.region - union).size
 
 
-def loss_at(problems: list[Problem], region: Region) -> float:
-    """Return the sum of the tasks' losses; the models stay grafted."""
-    for problem in problems:
-        problem.set_region(torch.from_numpy(region.flat()))
-    return sum(problem.train.loss() for problem in problems)
+def losses_at(problems: list[Problem], region: Region) -> float:
+    """Return the sum of the tasks' losses."""
+    return sum(loss_at(problem, region.flat()) for problem in problems)
 
 
 @pytest.mark.slow
 def test_the_joint_loss_falls() -> None:
     problems, _ = two_tasks(n=12)
     union = union_of(problems[0], 600)
-    assert loss_at(
-        problems, purify(problems, union, options=PurifyOptions(batch_size=12, switch_share=0.2)).region
-    ) < loss_at(problems, union)
+    purified = purify(problems, union, options=PurifyOptions(batch_size=12, switch_share=0.2)).region
+    assert losses_at(problems, purified) < losses_at(problems, union)
 
 
 def test_tasks_may_share_one_model() -> None:
@@ -192,12 +196,9 @@ def test_tasks_may_share_one_model() -> None:
 
 def purified(tasks: int, region: Callable[[Problem], Region] = union_of) -> None:
     """Purify with so many of two tasks on one body and a third on another."""
-    problems, _ = two_tasks()
-    odd = problems[1]
-    purify(
-        [*problems, Problem(odd.flat, odd.base, odd.finetuned + (torch.arange(odd.d) == 3), odd.train)][:tasks],
-        region(problems[0]),
-    )
+    (first, odd), _ = two_tasks()
+    moved = odd.finetuned + (torch.arange(odd.d) == 3)
+    purify([first, odd, Problem(odd.flat, odd.base, moved, odd.train)][:tasks], region(first))
 
 
 test_what_cannot_be_purified_is_refused = refused(
@@ -218,7 +219,7 @@ def test_left_in_the_middle_every_model_is_at_base() -> None:
     assert all(torch.equal(p.flat.theta, p.base) for p in problems)
 
 
-def test_a_purified_region_counts_what_changed() -> None:
-    one, other = (Region({"w": np.array(entries)}, {"w": (6,)}) for entries in ([0, 1, 2], [1, 2, 4, 5]))
-    found = Purified(other, one, (), 1.0)
-    assert (found.added, found.removed) == (2, 1)
+test_a_purified_region_counts_what_changed = by_hand(
+    ("added and removed", (2, 1), lambda found: (found.added, found.removed),
+     Purified(*(Region({"w": np.array(w)}, {"w": (6,)}) for w in ([1, 2, 4, 5], [0, 1, 2])), (), 1.0)),
+)  # fmt: skip

@@ -9,14 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
+from transformers import AutoConfig
 
 from skillviz.core.architectures import (
     ATTENTION_OUTPUT,
@@ -49,13 +47,12 @@ from skillviz.errors import BadModel
 from tests.core.by_hand import by_hand, refused
 from tests.core.problems import model_of, table_of
 from tests.tiers import first
+from tests.tiny import AUTO, tiny_model, tiny_rows, tiny_tokenizer
 from tests.tiny import FAMILIES as TINY
-from tests.tiny import tiny_model, tiny_rows, tiny_tokenizer
 from tests.tiny_families import family_model
 
 PLAIN = ("query", "key", "value", "attention output", "MLP in", "MLP out", "LayerNorm")
 LIKE_LLAMA = ("mistral", "qwen2", "qwen3")
-AUTO = {"head": AutoModelForSequenceClassification, "prompt": AutoModelForMaskedLM, "causal": AutoModelForCausalLM}
 NEVER = ("embed", "wte", "wpe", "pooler", "ln_f", "final_layer_norm.0", "lm_head", "score", "classifier", "cls.")
 
 
@@ -105,45 +102,40 @@ def test_readout_names_are_the_heads_own(family: str) -> None:
 def size_of(*model: str, **sizes: object) -> tuple[object, ...]:
     table = table_of(on_meta(*model, **sizes))
     return (
-        table.d,
-        table.offsets[-1],
-        table.offsets.dtype,
-        sum(p.size for p in table.parameters if p.is_bias),
-        table.layers,
-        table.heads,
-        table.known,
-    )
+        table.d, table.offsets[-1], table.offsets.dtype, sum(p.size for p in table.parameters if p.is_bias),
+        table.layers, table.heads, table.known,
+    )  # fmt: skip
 
 
-BASE, Q_PROJ = (85_054_464, 85_054_464, np.int64, 101_376, 12, 12, True), "model.layers.0.self_attn.q_proj.weight"
-OPT = {"vocab_size": 50, "hidden_size": 16, "word_embed_proj_dim": 8, "num_hidden_layers": 1, "ffn_dim": 32}
-PROJECTED = on_meta("opt", "causal", num_attention_heads=2, **OPT)
-BUFFERS = [
-    ("gpt2", "transformer.h.0.attn.bias", "h.0.attn.c_attn.bias"),
-    ("gpt2", "h.11.attn.masked_bias", "h.0.attn.c_attn.bias"),
-    ("gpt_neox", "gpt_neox.layers.0.attention.rotary_emb.inv_freq", "gpt_neox.layers.0.attention.dense.bias"),
-    ("gpt_neox", "gpt_neox.layers.0.attention.bias", "gpt_neox.layers.0.attention.dense.bias"),
-    ("llama", "model.layers.0.self_attn.rotary_emb.inv_freq", Q_PROJ),
-]
-"""A buffer in older checkpoints, beside a parameter."""
+PROJECTED = on_meta(
+    "opt", "causal", num_attention_heads=2, vocab_size=50, hidden_size=16, word_embed_proj_dim=8, num_hidden_layers=1,
+    ffn_dim=32,
+)  # fmt: skip
 MYSTERY = {"net.embed.weight": (9, 4), "net.blocks.0.mix.weight": (4, 4), "net.blocks.1.mix.bias": (4,)}
 test_by_hand = by_hand(
-    *((f"d of {model} {readout}", BASE, size_of, model, readout)  # the paper's two models
+    # the paper's two models
+    *((f"d of {model} {readout}", (85_054_464, 85_054_464, np.int64, 101_376, 12, 12, True), size_of, model, readout)
       for model, readout in (("roberta", "prompt"), ("roberta", "head"), ("gpt2", "causal"))),
     ("d of MiniLM", (10_646_784, 10_646_784, np.int64, 25_344, 6, 12, True),
      lambda: size_of(
          "bert", "head", hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)),
+    # A buffer in older checkpoints, beside a parameter.
     *((f"no {buffer}", (kept,), lambda row=(model, buffer, kept): graftable(
         row[0], {row[1]: (1, 1, 8, 8), row[2]: (12,)}, {"num_attention_heads": 2}).names)
-      for model, buffer, kept in BUFFERS),
+      for model, buffer, kept in (
+        ("gpt2", "transformer.h.0.attn.bias", "h.0.attn.c_attn.bias"),
+        ("gpt2", "h.11.attn.masked_bias", "h.0.attn.c_attn.bias"),
+        ("gpt_neox", "gpt_neox.layers.0.attention.rotary_emb.inv_freq", "gpt_neox.layers.0.attention.dense.bias"),
+        ("gpt_neox", "gpt_neox.layers.0.attention.bias", "gpt_neox.layers.0.attention.dense.bias"),
+        ("llama", "model.layers.0.self_attn.rotary_emb.inv_freq", "model.layers.0.self_attn.q_proj.weight"))),
     ("OPT has projections", {"project_in", "project_out"},
      lambda: {part for name, _ in PROJECTED.named_parameters() for part in name.split(".") if "project" in part}),
     ("none of them counts", [],
      lambda: [n for n in table_of(PROJECTED).names if "project" in n or "embed" in n]),
     ("an unknown architecture", [("net.blocks.0.mix.weight", 0, "other"), ("net.blocks.1.mix.bias", 1, "other")],
      lambda: [(p.name, p.layer, p.kind) for p in graftable("mystery", MYSTERY, {}).parameters]),
-    ("it is not known", (False, 20, True), lambda: attrgetter("known", "d")(graftable("mystery", MYSTERY, {})) + (
-        "'mystery'" in str(graftable("mystery", MYSTERY, {}).note),)),
+    ("it is not known", (False, 20, True), lambda table: (table.known, table.d, "'mystery'" in str(table.note)),
+     graftable("mystery", MYSTERY, {})),
 )  # fmt: skip
 
 
@@ -168,19 +160,19 @@ def test_gpt2_columns_are_query_key_value_as_the_model_splits_them() -> None:
     assert np.array_equal(parameter.kind_numbers(np.arange(parameter.size)), np.tile(seen, parameter.shape[0]))
 
 
-def test_neox_rows_alternate_by_head_as_the_model_splits_them() -> None:
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_neox_rows_alternate_by_head_as_the_model_splits_them(name: str) -> None:
     """GPTNeoXAttention.forward views its output as [heads, 3 * head], then takes three chunks."""
     model = tiny_model("gpt_neox", "causal", num_attention_heads=4)
     attention, table = model.gpt_neox.layers[0].attention, table_of(model)
     seen = parts_by_probe(
         attention.query_key_value, lambda y: y.view(*y.shape[:-1], -1, 3 * attention.head_size).chunk(3, dim=-1)
     )
-    for name in ("weight", "bias"):
-        parameter, fused = fused_in(table, f"0.attention.query_key_value.{name}")
-        assert fused == Fused(axis=0, groups=4) and np.array_equal(fused.kind_numbers(parameter.shape), seen)
-        assert np.array_equal(
-            parameter.kind_numbers(np.arange(parameter.size)), np.repeat(seen, parameter.size // len(seen))
-        )
+    parameter, fused = fused_in(table, f"0.attention.query_key_value.{name}")
+    assert fused == Fused(axis=0, groups=4) and np.array_equal(fused.kind_numbers(parameter.shape), seen)
+    assert np.array_equal(
+        parameter.kind_numbers(np.arange(parameter.size)), np.repeat(seen, parameter.size // len(seen))
+    )
     assert not np.array_equal(seen, np.sort(seen)), "the check would not see a split in plain thirds"
 
 
@@ -225,9 +217,9 @@ def built(family: str) -> tuple[Any, ParameterTable]:
 
 
 @cache
-def words() -> dict[str, Tensor]:
-    tokenizer = tiny_tokenizer("roberta")
-    ids = [tokenizer(row["text"])["input_ids"][:7] + [2] for row in tiny_rows(2, seed=3)]
+def words() -> dict[str, torch.Tensor]:
+    texts = [row["text"] for row in tiny_rows(2, seed=3)]
+    ids = [text[:7] + [2] for text in tiny_tokenizer("roberta")(texts)["input_ids"]]
     return {"input_ids": torch.tensor(ids), "attention_mask": torch.ones(2, 8, dtype=torch.long)}
 
 
@@ -242,7 +234,7 @@ def parts(table: ParameterTable, layer: int, kind: str) -> list[tuple[Parameter,
 
 @contextmanager
 def changed(
-    model: Any, *changes: tuple[list[tuple[Parameter, np.ndarray]], Callable[[Tensor], Tensor]]
+    model: Any, *changes: tuple[list[tuple[Parameter, np.ndarray]], Callable[[torch.Tensor], torch.Tensor]]
 ) -> Iterator[None]:
     """Change these entries of the model inside the block."""
     before = {p.name: model.get_parameter(p.name).detach().clone() for part, _ in changes for p, _ in part}
@@ -257,28 +249,28 @@ def changed(
             model.get_parameter(name).data.copy_(values)
 
 
-def other(values: Tensor) -> Tensor:
+def other(values: torch.Tensor) -> torch.Tensor:
     return torch.randn(values.shape, generator=torch.Generator().manual_seed(7))
 
 
-def double(values: Tensor) -> Tensor:
+def double(values: torch.Tensor) -> torch.Tensor:
     return 2 * values
 
 
-def taken_in(model: Any, table: ParameterTable, layer: int, kind: str) -> Tensor:
+def taken_in(model: Any, table: ParameterTable, layer: int, kind: str) -> torch.Tensor:
     name = next(p.name for p in table.parameters if p.layer == layer and p.kinds == (kind,) and not p.is_bias)
     return _hooked(model, name.rpartition(".")[0], lambda inputs, output: inputs[0])
 
 
-def put_out(model: Any, table: ParameterTable, layer: int, kind: str) -> Tensor:
+def put_out(model: Any, table: ParameterTable, layer: int, kind: str) -> torch.Tensor:
     name = next(p.name for p in table.parameters if p.layer == layer and kind in p.kinds).rpartition(".")[0]
     return _hooked(model, name.removesuffix(".input_linear"), lambda _, out: out[0] if isinstance(out, tuple) else out)
 
 
 @torch.no_grad()
-def _hooked(model: Any, name: str, value: Callable[[Any, Any], Tensor]) -> Tensor:
+def _hooked(model: Any, name: str, value: Callable[[Any, Any], torch.Tensor]) -> torch.Tensor:
     """Return a value of a module's inputs and output in one pass, [token, width]; a shared layer's first use."""
-    seen: list[Tensor] = []
+    seen: list[torch.Tensor] = []
     handle = model.get_submodule(name).register_forward_hook(lambda _, x, y: seen.append(value(x, y).detach().clone()))
     try:
         model(**words())
@@ -309,7 +301,7 @@ def test_attention_does_with_each_part_what_its_name_says(family: str) -> None:
         layer = layer_of(table, query)
         q, k, v = (parts(table, layer, kind) for kind in (query, key, value))
 
-        def seen(*changes: Any, layer: int = layer, output: str = output) -> Tensor:
+        def seen(*changes: Any, layer: int = layer, output: str = output) -> torch.Tensor:
             with changed(model, *changes):
                 return taken_in(model, table, layer, output)
 
@@ -360,7 +352,7 @@ def test_a_gated_mlp_is_linear_in_up_and_not_in_the_gate(family: str) -> None:
         own = [p for p in table.parameters if p.layer == layer and p.kind == EXPERT_OUT and p.is_bias]
         look, at = (put_out, gate) if gate == EXPERT_GATE else (taken_in, MLP_OUT)
 
-        def seen(*changes: Any, own: Any = own, look: Any = look, at: str = at, layer: int = layer) -> Tensor:
+        def seen(*changes: Any, own: Any = own, look: Any = look, at: str = at, layer: int = layer) -> torch.Tensor:
             with changed(model, ([(p, np.arange(p.size)) for p in own], torch.zeros_like), *changes):
                 return look(model, table, layer, at)
 

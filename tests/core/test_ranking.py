@@ -5,8 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillviz.core import ranking
-from skillviz.core.ranking import top, top_of_two
+from skillviz.core.ranking import Best, _contenders, top, top_of_parts, top_of_two
 from skillviz.errors import BadModel, BadSize
 from tests.reference.searches import slow_top
 from tests.refused import refused, refuses
@@ -61,18 +60,35 @@ def test_of_many_scores_the_contenders_alone_are_ranked(levels: int, k: int, mon
         return [ranks.tolist() for s in scores for ranks in (top(s, k), top_of_two(s, then, k))]
 
     wanted = ranked(random, misleading)
-    monkeypatch.setattr(ranking, "MANY", 20_000)
-    assert (ranked(random, misleading), ranking._contenders(random, k) is not None) == (wanted, levels >= 40)
+    monkeypatch.setattr("skillviz.core.ranking.MANY", 20_000)
+    assert (ranked(random, misleading), _contenders(random, k) is not None) == (wanted, levels >= 40)
     random[5001] = float("nan")  # an entry outside the sample
     for rank in (lambda: top(random, k), lambda: top_of_two(random, then, k)):
         refuses(BadModel, "not numbers", rank)
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("k", [0, 1, 17, 250, 499, 500])
+def test_parts_are_ranked_as_a_whole_is(k: int, seed: int) -> None:
+    scores = torch.randn(500, generator=torch.Generator().manual_seed(seed))
+    scores = (scores * 4).round() / 4 if seed % 2 else scores
+    scores[::50] = -0.0
+    parts, best = scores.split([100, 1, 250, 149]), Best(k)
+    index, values = top_of_parts(lambda: parts, 500, k)
+    assert torch.equal(index, top(scores, k).sort().values) and torch.equal(values, scores[index])
+    for begin, number in ((351, 3), (0, 0), (101, 2), (100, 1)):
+        best.add(parts[number], begin)
+    assert torch.equal(best.order(), top(scores, k))
+
+
 test_impossible_counts_are_refused = refused(BadSize, *(("between 0 and 3", top, torch.zeros(3), k) for k in (-1, 4)))
 
 
+NO_NUMBER = torch.tensor([1.0, float("nan"), 2.0])
 test_a_score_that_is_no_number_is_refused_wherever_it_stands = refused(
     BadModel,
+    ("not numbers", top_of_parts, lambda: [NO_NUMBER], 3, 2),
+    ("not numbers", lambda: Best(1).add(NO_NUMBER, 0)),
     *(
         ("not numbers", rank, torch.arange(10.0).index_fill(0, torch.tensor(place), float("nan")), *rest, k)
         for place in (0, 5, 9)

@@ -39,10 +39,9 @@ from skillviz.core.readout import CausalReadout, columns, make_readout
 from skillviz.core.scores import correct, predictions
 from skillviz.core.temperature import COLDEST, HOTTEST, scaled, temperature_fit
 from skillviz.models.heads import READOUTS
-from tests.core.by_hand import by_hand
-from tests.core.problems import LABEL_IDS, PAD, examples, finish, model_of, problem_of, table_of
+from tests.core.by_hand import by_hand, near
+from tests.core.problems import LABEL_IDS, PAD, examples, finish, model_of, problem_and_twin, problem_of
 from tests.reference.generation import slow_greedy, slow_likelihood, slow_perplexity
-from tests.reference.gradient import PlainModel
 from tests.tiny import tiny_model
 
 CPU = torch.device("cpu")
@@ -72,8 +71,12 @@ def test_prompt_is_the_full_logits_at_the_mask(family: str, labels: int) -> None
 
 def likelihoods(model: torch.nn.Module, encoded: Encoded, dropped: int = 0) -> np.ndarray:
     """Return the slow twin's log-likelihoods [n, label] of the answers, without so many last tokens."""
-    pairs = zip(encoded.input_ids, encoded.answers, strict=True)  # type: ignore[arg-type]
-    return np.array([[slow_likelihood(model, ids, a[: len(a) - dropped]) for a in answers] for ids, answers in pairs])
+    return np.array(
+        [
+            [slow_likelihood(model, ids, answer[: len(answer) - dropped]) for answer in answers]
+            for ids, answers in zip(encoded.input_ids, encoded.answers, strict=True)  # type: ignore[arg-type]
+        ]
+    )
 
 
 @pytest.mark.parametrize("family", [*DECODERS, "opt with projections"])
@@ -94,9 +97,9 @@ def test_causal_is_the_token_by_token_likelihood(family: str) -> None:
 @torch.no_grad()
 def test_head_is_the_models_own(family: str) -> None:
     encoded, model = examples("head", n=7, labels=3), model_of(family, "head", labels=3)
-    found = scores(model, encoded, make_readout("head", encoded))
     wanted = torch.cat([model(input_ids=torch.from_numpy(ids)[None]).logits for ids in encoded.input_ids])
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)  # float32 sums in another order
+    # float32 sums in another order
+    np.testing.assert_allclose(scores(model, encoded, make_readout("head", encoded)), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_an_index_that_scoring_made_first_can_be_trained_with() -> None:
@@ -127,19 +130,11 @@ def of_lengths(lengths: list[int]) -> Encoded:
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(1, 100))
 def test_every_row_once_and_no_batch_above_the_limit(lengths: list[int], limit: int) -> None:
     parts = Batches(of_lengths(lengths), CPU, limit).plan(np.arange(len(lengths)))
-    assert sorted(i for part in parts for i in part) == list(range(len(lengths)))
     widths = [max(lengths[i] for i in part) for part in parts]
-    assert ([p for p, w in zip(parts, widths, strict=True) if len(p) > 1 and len(p) * w > limit], widths) == (
-        [],
-        sorted(widths),
-    )
+    too_wide = [p for p, w in zip(parts, widths, strict=True) if len(p) > 1 and len(p) * w > limit]
+    assert (sorted(np.concatenate(parts)), too_wide, widths) == ([*range(len(lengths))], [], sorted(widths))
     not_full = [part for part, following in pairwise(parts) if (len(part) + 1) * lengths[following[0]] <= limit]
     assert not_full == [], "a batch was closed before it was full"
-
-
-def test_the_plan_is_by_length_and_repeats_are_kept() -> None:
-    batches, rows = Batches(of_lengths([5, 2, 9, 2]), CPU, 1000), np.array([2, 0, 3, 0, 1])
-    assert batches.plan(rows)[0].tolist() == rows[batches.by_length(rows)].tolist() == [3, 1, 0, 0, 2]
 
 
 def test_a_batch_is_its_rows_and_padding() -> None:
@@ -174,20 +169,6 @@ def test_causal_sequences_are_prompt_then_answer_and_the_limit_counts_all_labels
             rest = length - len(prompt) - len(answer)
             assert ids == [*prompt, *answer, *[PAD] * rest] and sum(mask) == length - rest
             assert answered == [False] * len(prompt) + [True] * len(answer) + [False] * rest
-
-
-@pytest.mark.parametrize("readout", ["head", "prompt", "causal"])
-def test_take_keeps_everything_of_a_row_together(readout: str) -> None:
-    encoded, rows = examples(readout, n=7, labels=2), [5, 0, 5]
-    few = encoded.take(rows)
-    assert few.ids == [f"train-{row}" for row in rows] and len(few) == 3
-    assert (few.lengths.tolist(), few.labels.tolist()) == (
-        encoded.lengths[rows].tolist(),
-        encoded.labels[rows].tolist(),
-    )
-    longest = [max(map(len, row)) for row in encoded.answers or [[()]] * 7]
-    if readout != "prompt":
-        assert encoded.lengths.tolist() == np.add([len(ids) for ids in encoded.input_ids], longest).tolist()
 
 
 MOST = 6
@@ -254,34 +235,33 @@ def test_the_scores_are_those_of_single_texts_in_their_order(by_length: bool) ->
     found, back = problem.train.logits(), problem.train.logits(np.array([5, 1]))
     answers = [answer for (answer,) in encoded.answers or ()]
     nats = [slow_likelihood(model, p, a) for p, a in zip(encoded.input_ids, answers, strict=True)]
-    assert found.texts == tuple(texts) and back.texts == (texts[5], texts[1])
-    assert np.flatnonzero(correct(found, encoded.labels)).tolist() == rights
+    assert (found.texts, back.texts) == (tuple(texts), (texts[5], texts[1]))
     np.testing.assert_allclose(found[:, 2], nats, rtol=1e-5)  # sums of float32 log p
-    assert (-found[:, 3]).tolist() == [len(answer) for answer in answers]
+    assert np.flatnonzero(correct(found, encoded.labels)).tolist() == rights
+    assert (-found[:, 3]).tolist() == list(map(len, answers))
     np.testing.assert_allclose(back, found[[5, 1]], rtol=1e-6)
     each = np.divide(nats, -found[:, 3]) if by_length else np.array(nats)
     assert problem.train.loss() == pytest.approx(-each.mean(), rel=1e-5) and problem.train.accuracy() == 2 / 8
 
 
 def test_the_gradient_is_that_of_the_references_log_likelihood() -> None:
-    encoded, model = written(), model_of("gpt2", "causal")
-    twin = PlainModel(model, table_of(model).names, encoded, "causal")
-    problem = problem_of(model, encoded, "causal")
+    problem, twin = problem_and_twin(model_of("gpt2", "causal"), written(), "causal")
     at = problem.base.double().requires_grad_()
-    slow = -twin.logits_at(at, range(len(encoded))).mean()
+    slow = -twin.logits_at(at, range(problem.train.n)).mean()
     wanted = torch.autograd.grad(slow, at)[0].float()
     assert problem.train.backward() == pytest.approx(slow.item(), rel=1e-5)
     torch.testing.assert_close(problem.flat.grad, wanted, rtol=1e-4, atol=1e-5)  # float32 sums in another order
     assert float(wanted.abs().max()) > 1e-2
 
 
-CAUSAL = [
-    *((written, name, {"steps": 2}) for name in ("stagewise", "stagewise-judged", "learned-ranked")),
-    (written, "first-order", {}), *((ragged, name, {}) for name in ("linearized", "fisher", "stagewise")),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("encoded", "name", "options"), CAUSAL, ids=lambda one: getattr(one, "__name__", None))
+@pytest.mark.parametrize(
+    ("encoded", "name", "options"),
+    [
+        *((written, name, {"steps": 2}) for name in ("stagewise", "stagewise-judged", "learned-ranked")),
+        (written, "first-order", {}), *((ragged, name, {}) for name in ("linearized", "fisher", "stagewise")),
+    ],
+    ids=lambda one: getattr(one, "__name__", None),
+)  # fmt: skip
 def test_a_localizer_of_each_kind_takes_them(encoded: Callable[[], Encoded], name: str, options: dict) -> None:
     problem, row = problem_of(model_of("gpt2", "causal"), encoded(), "causal"), localizer(name)
     steps, found = finish(row.search(problem, 20, seed=0, options=row.make_options(options)))
@@ -312,16 +292,6 @@ def perplexity_of(z: Generated, rows: Any = slice(None)) -> float:
     return slow_perplexity(z[rows, 2].tolist(), (-z[rows, 3]).tolist())
 
 
-def test_metrics_are_exact_match_and_perplexity_alone() -> None:
-    z = drawn()
-    wanted = {"exact_match": float(z[:, 1].mean()), "perplexity": perplexity_of(z)}
-    assert score(z, ONES, "exact_match") == pytest.approx(wanted, rel=1e-7) and set(predictions(z)) == {0, 1}
-    assert abs(float(np.mean(np.exp(np.asarray(z[:, 2] / z[:, 3], dtype=np.float64)))) - wanted["perplexity"]) > 0.01, (
-        "the mean of the examples' perplexities is different"
-    )
-    assert not set(wanted) & set(score(np.eye(2)[ONES], ONES)) and "perplexity" not in metric_names("f1")
-
-
 def references_alone(n: int = 60, nats: float = 1.0, seed: int = 0) -> Generated:
     """Return scores of references with `nats` per token on average and no generated text."""
     tokens, factors = np.arange(n) % 7 + 1, np.random.default_rng(seed).uniform(0.8, 1.2, n)
@@ -333,12 +303,24 @@ LINES = Generation(
 )
 
 
-def scored_lines(ids: list[int]) -> tuple[list[list[float]], tuple[str, ...]]:
-    scores = LINES.scored([ids], np.array([-1.0]), np.array([3]))
-    return scores.tolist(), scores.texts
-
-
+SEVEN, TAKEN = {name: examples(name, n=7, labels=2) for name in ("head", "prompt", "causal")}, [5, 0, 5]
+BY_LENGTH, REPEATED, TEXTS = Batches(of_lengths([5, 2, 9, 2]), CPU, 1000), np.array([2, 0, 3, 0, 1]), drawn()
 test_by_hand = by_hand(
+    *((f"rows of {readout} taken", ([f"train-{row}" for row in TAKEN], 3, whole.lengths[TAKEN].tolist(),
+                                    whole.labels[TAKEN].tolist()),
+       lambda few: (few.ids, len(few), few.lengths.tolist(), few.labels.tolist()), whole.take(TAKEN))
+      for readout, whole in SEVEN.items()),
+    *((f"lengths of {readout}", [
+        len(ids) + max(map(len, row)) for ids, row in zip(whole.input_ids, whole.answers or [[()]] * 7, strict=True)],
+       whole.lengths.tolist) for readout, whole in SEVEN.items() if readout != "prompt"),
+    ("metrics are exact match and perplexity alone",
+     near({"exact_match": float(TEXTS[:, 1].mean()), "perplexity": perplexity_of(TEXTS)}, rel=1e-7),
+     score, TEXTS, ONES, "exact_match"),
+    ("predictions of texts", {0, 1}, lambda: set(predictions(TEXTS))),
+    ("perplexity is not the mean of the examples' own", False, lambda: perplexity_of(TEXTS) == near(
+        float(np.mean(np.exp(np.asarray(TEXTS[:, 2] / TEXTS[:, 3], dtype=np.float64)))), abs=0.01)),
+    ("classes have neither", set(), lambda: {"exact_match", "perplexity"} & set(score(np.eye(2)[ONES], ONES))),
+    ("nor has F1", False, lambda: "perplexity" in metric_names("f1")),
     ("panels of texts", ["exact_match", "perplexity"], panels, "exact_match"),
     ("metrics of texts", ["exact_match", "perplexity", "agreement", "recovered"], metric_names, "exact_match", NAMES),
     ("panels of references", ["perplexity"], panels, "perplexity"),
@@ -357,13 +339,16 @@ test_by_hand = by_hand(
     *((f"{ids} ends: {ends}", ends, LINES.has_ended, ids) for ids, ends in
       (([0, 26], True), ([25], True), ([0, 1], False))),
     ("not at a line break", False, replace(LINES, at_line_break=False).has_ended, [0, 26]),
-    *((f"scores of {ids}", ([[0.0, 1.0, -1.0, -3.0]], ("ab",)), scored_lines, ids) for ids in ([0, 1, 26], [0, 1, 25])),
+    *((f"scores of {ids}", ([[0.0, 1.0, -1.0, -3.0]], ("ab",)), lambda scores: (scores.tolist(), scores.texts),
+       LINES.scored([ids], np.array([-1.0]), np.array([3]))) for ids in ([0, 1, 26], [0, 1, 25])),
     ("white space", "The cat, here", normalised, "  The  cat,\nhere "),
     ("case", "the cat!", lambda: normalised("The  cat!", ignore_case=True)),
     ("punctuation", "The cat", lambda: normalised("The «cat»!", ignore_punctuation=True)),
     *((f"name of {name}", name, lambda name=name: make_readout(name, examples(name)).name) for name in READOUTS),
     *((f"the device's limit, {readout}", 512, lambda readout=readout: Batches(examples(readout), CPU).micro_tokens)
       for readout in ("head", "causal")),
+    ("rows by length, with repeats", [[3, 1, 0, 0, 2]] * 2,
+     lambda: [BY_LENGTH.plan(REPEATED)[0].tolist(), REPEATED[BY_LENGTH.by_length(REPEATED)].tolist()]),
     ("no rows", [], lambda: Batches(of_lengths([5, 2]), CPU, 1000).plan(np.array([], dtype=np.int64))),
 )  # fmt: skip
 

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from skillviz.core import prefix
 from skillviz.core.architectures import FAMILIES, UNKNOWN
 from skillviz.core.batches import rounded_up
 from skillviz.core.localizers.table import LOCALIZERS
-from skillviz.core.prefix import Change, blocks_of, logits_of, lowest_layer
+from skillviz.core.prefix import Change, _parts, blocks_of, logits_of, lowest_layer
 from skillviz.core.problem import Problem
 from skillviz.core.recordings import Recordings
 from skillviz.core.region import Region
@@ -30,7 +28,7 @@ from tests.core.problems import tiny_problem
 class Repeated(Recordings):
     """Recordings whose passes are computed again at the same addresses, on any device."""
 
-    def captured(self, run: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+    def captured(self, run: Callable[[], torch.Tensor]) -> tuple[Callable[[], None], torch.Tensor]:
         """Return a function that computes `run` again, and the tensor that holds its result."""
         takes_gradients, result = torch.is_grad_enabled(), run()
 
@@ -99,8 +97,6 @@ def test_a_search_finds_the_region_of_plain_passes_and_resumes_exactly(name: str
 
 
 ROUNDED = [rounded_up(n) for n in range(1, 1025)]
-
-
 TOKENS = 40  # per micro-batch: three or four examples
 
 
@@ -118,8 +114,8 @@ def changes_of(problem: Problem) -> list[Change]:
     draw = np.random.default_rng(0)
     layer = np.repeat([p.layer for p in problem.table.parameters], [p.size for p in problem.table.parameters])
     entries = [draw.choice(np.flatnonzero(layer >= first), 300, replace=False) for first in (1, 0, 1, 1)]
-    chosen = [torch.from_numpy(one) for one in [entries[0], np.empty(0, dtype=np.int64), *entries[1:]]]
-    return [Change(one, lambda one=one: problem.finetuned[one]) for one in chosen]
+    entries.insert(1, np.empty(0, dtype=np.int64))
+    return [Change(one, lambda one=one: problem.finetuned[one]) for one in map(torch.from_numpy, entries)]
 
 
 def equals_whole_passes(problem: Problem) -> bool:
@@ -135,8 +131,9 @@ def equals_whole_passes(problem: Problem) -> bool:
 
 
 def is_as_it_was(problem: Problem) -> bool:
-    blocks = blocks_of(problem.flat.model, problem.table)
-    return torch.equal(problem.flat.theta, problem.base) and not any("forward" in block.__dict__ for block in blocks)
+    return torch.equal(problem.flat.theta, problem.base) and not any(
+        "forward" in block.__dict__ for block in blocks_of(problem.flat.model, problem.table)
+    )
 
 
 @pytest.mark.cases(2, 3)
@@ -167,13 +164,9 @@ def test_layers_below_every_change_run_once_for_each_micro_batch() -> None:
 
 def test_few_activations_are_kept_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of("bert")
-    monkeypatch.setattr(prefix, "KEPT_TOKENS", 2 * TOKENS)
-    assert [
-        len(part)
-        for part in prefix._parts(
-            problem.train.batches.plan(np.arange(problem.train.n)), problem.train.batches.lengths, 1
-        )
-    ][0] == 2
+    monkeypatch.setattr("skillviz.core.prefix.KEPT_TOKENS", 2 * TOKENS)
+    batches = problem.train.batches
+    assert len(next(iter(_parts(batches.plan(np.arange(problem.train.n)), batches.lengths, 1)))) == 2
     assert equals_whole_passes(problem)
 
 
@@ -187,7 +180,7 @@ def test_a_failure_leaves_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -
 
 def test_other_families_make_whole_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of("bert")
-    monkeypatch.setattr(prefix, "family_of", lambda model_type: UNKNOWN)
+    monkeypatch.setattr("skillviz.core.prefix.family_of", lambda model_type: UNKNOWN)
     assert blocks_of(problem.flat.model, problem.table) == [] and equals_whole_passes(problem)
 
 

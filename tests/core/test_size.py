@@ -1,7 +1,6 @@
 """Tests of sizes as people type them and of numbers as they are shown to a reader, of the area under a curve by size,
 and of the grid of mixing weights."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -21,10 +20,6 @@ D = 10_646_784
 
 
 SIZES, VALUES = (0.001, 0.01, 1.0), (0.2, 0.6, 1.0)
-TYPED = {
-    "10646": 10_646, "0.1%": 10_646, "0.001": 10_646, "1e-3": 10_646, "1e-05": 106, "0.01%": 1_064, "1%": 106_467,
-    "100%": D, "1.0": D, "1": 1, ".5": D // 2, " 7 ": 7, str(D): D,
-}  # fmt: skip
 
 
 test_sizes_that_are_none_name_the_range_or_show_what_can_be_typed = refused(
@@ -82,12 +77,12 @@ SHOWN = [
     (formats.signed, ((0.26, 1), (-0.26, 1), (0.01, 1), (None, 1)), ("+0.3", "−0.3", "0.0", "n/a")),
     (
         formats.percent_interval,
-        ((0.774, 0.826), (-0.051, -0.008), (-0.1, 0.1, 0), (None, 0.1), (0.1, math.nan)),
+        ((0.774, 0.826), (-0.051, -0.008), (-0.1, 0.1, 0), (None, 0.1), (0.1, np.nan)),
         ("77.4–82.6", "−5.1 to −0.8", "−10 to 10", "no interval", "no interval"),
     ),
     (
         formats.estimate,
-        ((-0.0021, -0.00423, -0.00031), (0.5, None, None), (0.5, math.nan, 0.6), (None, 0, 1)),
+        ((-0.0021, -0.00423, -0.00031), (0.5, None, None), (0.5, np.nan, 0.6), (None, 0, 1)),
         ("−0.0021 (−0.0042 to −0.0003)", "0.500", "0.500", "n/a"),
     ),
     (
@@ -120,25 +115,27 @@ SHOWN = [
     (formats.listed, (["a"], ["a", "b"], ["a", "b", "c", "d"]), ("a", "a and b", "a, b and 2 more")),
 ]
 """Formats, what they are given, and what they show."""
-INTERVALS = [
-    (0.412, 0.45, 2, "0.41–0.45"),
-    (-0.00423, -0.00031, 3, "−0.0042 to −0.0003"), (-0.004, -0.00002, 3, "−0.00400 to −0.00002"),
-    (0.0004, 0.0312, 2, "0.0004–0.0312"), (0.04, 3.21, 1, "0.04–3.21"), (-0.3, -0.2, 0, "−0.3 to −0.2"),
-    (-0.0004, 0.004, 3, "0.000 to 0.004"), (0.0, 0.004, 3, "0.000–0.004"), (-0.004, 0.0, 3, "−0.004 to 0.000"),
-    (1e-17, 0.1, 2, "0.00–0.10"),
-]  # fmt: skip
-"""Ends, digits and text: an interval shows zero only where it holds it."""
 test_by_hand = by_hand(
     *((f"{show.__name__} {text}", text, show, *(one if isinstance(one, tuple) else (one,)))
       for show, given, shown in SHOWN for one, text in zip(given, shown, strict=True)),
-    *((f"interval {shown}", shown, formats.interval, low, high, digits) for low, high, digits, shown in INTERVALS),
+    # An interval shows zero only where it holds it.
+    *((f"interval {shown}", shown, formats.interval, low, high, digits) for low, high, digits, shown in (
+      (0.412, 0.45, 2, "0.41–0.45"),
+      (-0.00423, -0.00031, 3, "−0.0042 to −0.0003"), (-0.004, -0.00002, 3, "−0.00400 to −0.00002"),
+      (0.0004, 0.0312, 2, "0.0004–0.0312"), (0.04, 3.21, 1, "0.04–3.21"), (-0.3, -0.2, 0, "−0.3 to −0.2"),
+      (-0.0004, 0.004, 3, "0.000 to 0.004"), (0.0, 0.004, 3, "0.000–0.004"), (-0.004, 0.0, 3, "−0.004 to 0.000"),
+      (1e-17, 0.1, 2, "0.00–0.10"),
+      )),
     *((f"no number is made up: {show.__name__} of {value}", "n/a", show, value)
       for show in (formats.percent, formats.number, formats.points, formats.share, formats.seconds)
-      for value in (None, math.nan, math.inf)),
+      for value in (None, np.nan, np.inf)),
     ("of a damaged record: Home and the lists must open", "0.1%", lambda: formats.share(-0.001)[-4:]),
     ("a table", ["| --- | --- |", "| 1 | x\\|y |"], lambda: formats.markdown_table(("a", "b"), [("1", "x|y")])[1:]),
     ("an empty table", ["No row."], formats.markdown_table, ("a",), []),
-    *((f"size {typed}", size, parse_size, typed, D) for typed, size in TYPED.items()),
+    *((f"size {typed}", size, parse_size, typed, D) for typed, size in {
+      "10646": 10_646, "0.1%": 10_646, "0.001": 10_646, "1e-3": 10_646, "1e-05": 106, "0.01%": 1_064, "1%": 106_467,
+      "100%": D, "1.0": D, "1": 1, ".5": D // 2, " 7 ": 7, str(D): D,
+      }.items()),
     ("0.29, with floats 28", 29, parse_size, "0.29", 100),
     ("one decade, then two", near((1 * 0.4 + 2 * 0.8) / 3), mean_over_log_size, SIZES, VALUES),
     ("a part of a curve", near(0.4), mean_over_log_size, SIZES, VALUES, 0.001, 0.01),

@@ -1,5 +1,7 @@
 """Tests of sub-skills: planted blocks are found, noise is not, and every step equals its slow twin."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -32,31 +34,23 @@ def blocks(seed: int, count: int = 3) -> np.ndarray:
     return np.asarray(own * (1 + np.random.default_rng(seed).random((N, PARTS))) + 0.02 * noise(seed)[0])
 
 
-@pytest.fixture(scope="module")
+@cache
 def planted() -> Subskills:
     return subskills(blocks(0), noise(1, 10))
 
 
-def test_planted_blocks_are_recovered_and_beyond_noise(planted: Subskills) -> None:
-    assert planted.count == 3 and planted.is_beyond_random
-    assert {frozenset(np.flatnonzero(planted.loadings.argmax(axis=0) == k)) for k in range(3)} == {
-        frozenset(range(k, PARTS, 3)) for k in range(3)
-    }
-    assert (planted.uses.argmax(axis=1).reshape(-1, 3) == planted.uses[:3].argmax(axis=1)).all()
-    assert sum(share.value for share in planted.shares) == pytest.approx(1)
-    assert all(one.low <= one.value <= one.high and one.low > 0.95 for one in planted.stability)
-    assert (np.diff([share.value for share in planted.shares]) <= 0).all(), "the largest is first"
-    (lead, number), *others = slow_margins(planted.agreement.mean(axis=2).tolist())
-    assert (planted.count, planted.margin.value, planted.margin.control) == pytest.approx(
-        (planted.counts[number], lead, np.mean([other for other, _ in others]))
+def test_the_margin_of_planted_blocks_is_the_twins() -> None:
+    (lead, number), *others = slow_margins(planted().agreement.mean(axis=2).tolist())
+    assert (planted().count, planted().margin.value, planted().margin.control) == pytest.approx(
+        (planted().counts[number], lead, np.mean([other for other, _ in others]))
     )
 
 
-def test_the_result_depends_on_arguments_and_seed_alone(planted: Subskills) -> None:
+def test_the_result_depends_on_arguments_and_seed_alone() -> None:
     again = subskills(blocks(0), noise(1, 10))
-    assert np.array_equal(again.loadings, planted.loadings) and again.margin == planted.margin
-    assert not np.array_equal(subskills(blocks(0), noise(1, 10), seed=1).agreement, planted.agreement)
-    assert subskills(1000 * blocks(0), noise(1, 10) / 1000).loadings == pytest.approx(planted.loadings, abs=1e-6), (
+    assert np.array_equal(again.loadings, planted().loadings) and again.margin == planted().margin
+    assert not np.array_equal(subskills(blocks(0), noise(1, 10), seed=1).agreement, planted().agreement)
+    assert subskills(1000 * blocks(0), noise(1, 10) / 1000).loadings == pytest.approx(planted().loadings, abs=1e-6), (
         "the unit does not count"
     )
 
@@ -82,18 +76,6 @@ def test_every_step_is_the_twins(seed: int) -> None:
     assert [*matched(*loadings), *mutual_agreement(loadings)] == pytest.approx([*best, *[np.mean(best)] * 2])
 
 
-def test_an_interval_for_one_more_draw() -> None:
-    values, still = np.array([5.0, 1, 2, 3]), np.zeros((4, RESAMPLES))
-    found = beyond_draws(values, still)
-    half = 4.302652729911275 * np.sqrt(1 + 1 / 3)  # Student's t with 2 degrees of freedom, and a spread of 1
-    assert (found.value, found.control) == (5, 2) and found.difference[:3] == pytest.approx((3, 3 - half, 3 + half))
-    assert not found.holds and beyond_draws(values + [3, 0, 0, 0], still).holds
-    assert (
-        beyond_draws(values, np.random.default_rng(0).normal(0, 1, (4, RESAMPLES))).difference.low
-        < found.difference.low
-    ), "resampled examples widen it"
-
-
 @pytest.mark.slow
 def test_noise_is_seldom_beyond_noise() -> None:
     """Few of 100 regions of noise are beyond three draws of noise: the rule's rate is at most 2.5% for each
@@ -106,7 +88,25 @@ OTHERS, OUTER, ONES = (
     np.outer([1.0, 2, 3, 0], [1.0, 0, 2]),
     np.ones((1, 4)),
 )
+FIVE, STILL = np.array([5.0, 1, 2, 3]), np.zeros((4, RESAMPLES))
+BEYOND = beyond_draws(FIVE, STILL)
+WIDTH = 4.302652729911275 * np.sqrt(1 + 1 / 3)  # Student's t with 2 degrees of freedom, and a spread of 1
 test_by_hand = by_hand(
+    ("planted blocks are recovered and beyond noise", (3, True), lambda: (planted().count, planted().is_beyond_random)),
+    ("the parts of each", {frozenset(range(k, PARTS, 3)) for k in range(3)},
+     lambda: {frozenset(np.flatnonzero(planted().loadings.argmax(axis=0) == k)) for k in range(3)}),
+    ("the examples of each", True, lambda: bool(
+        (planted().uses.argmax(axis=1).reshape(-1, 3) == planted().uses[:3].argmax(axis=1)).all())),
+    ("the shares", near(1), lambda: sum(share.value for share in planted().shares)),
+    ("the largest is first", True, lambda: bool((np.diff([share.value for share in planted().shares]) <= 0).all())),
+    ("each is stable", [True] * 3,
+     lambda: [one.low <= one.value <= one.high and one.low > 0.95 for one in planted().stability]),
+    ("an interval for one more draw", (5, 2, near(3, 3 - WIDTH, 3 + WIDTH)),
+     lambda: (BEYOND.value, BEYOND.control, BEYOND.difference[:3])),
+    ("not beyond the draws", False, lambda: BEYOND.holds),
+    ("beyond the draws", True, lambda: beyond_draws(FIVE + [3, 0, 0, 0], STILL).holds),
+    ("resampled examples widen it", True, lambda: beyond_draws(
+        FIVE, np.random.default_rng(0).normal(0, 1, (4, RESAMPLES))).difference.low < BEYOND.difference.low),
     ("the second may not take the first's match", [1.0, 0.6, 1.0], lambda: matched(np.eye(3), OTHERS).tolist()),
     ("the same, turned round", [1.0, 1.0, 1.0], lambda: matched(np.eye(3), np.eye(3)[::-1]).tolist()),
     ("one factor explains all", near([1.0]),

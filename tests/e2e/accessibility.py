@@ -5,8 +5,6 @@ Tests and docs/screenshots.py read them.
 axe-core is a script in the package axe-playwright-python; it is added to the page and fetches nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

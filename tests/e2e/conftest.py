@@ -1,7 +1,7 @@
 """Fixtures of browser tests: a dashboard per test if needed, and headless Chromium."""
 
-from __future__ import annotations
-
+import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,30 +10,68 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from skillviz import jobs
+from skillviz.runs.store import Store
 from skillviz.tasks.project import PROJECT
 from tests.e2e import server
 from tests.e2e.server import PATIENCE, free_port, settle, wait_until_up
+from tests.small_world import opening_run
 from tests.ui.shared_store import make_store
 
-__all__ = ["PATIENCE", "free_port", "served", "settle", "wait_until_up"]
+Made = tuple[Path, dict[str, str]]
+Serve, Visit = Callable[[Path], str], Callable[..., Any]
+LONG = 240_000  # milliseconds until a new process has torch and a model, on a busy machine
+SEARCHING = re.compile(r"searching: step [\d,]+")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark every test of this folder: it drives a browser."""
+    item.add_marker(pytest.mark.e2e)
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Return the folder of fake runs and their ids by short name."""
     root = tmp_path_factory.mktemp("library")
     return root, make_store(root)
 
 
+@pytest.fixture(scope="session")
+def ids(made: Made) -> dict[str, str]:
+    """Return the ids of the fake runs by short name."""
+    return made[1]
+
+
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[Path], str]]:
+def store(tmp_path: Path) -> Iterator[Store]:
+    """Return an empty store of the user; jobs still open at the end are cancelled."""
+    found = Store(tmp_path / "runs")
+    yield found
+    cancel_open(found)
+
+
+def cancel_open(store: Store) -> None:
+    """Cancel the queued and running jobs of a store."""
+    for job in jobs.list(store):
+        if job.is_open:
+            jobs.cancel(store, job.run_id)
+
+
+@pytest.fixture(scope="session")
+def run_id() -> str:
+    """Return the id of the run that the dashboard opens on."""
+    return opening_run().id
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
     """Start a new dashboard over a folder of runs and return its address; it ends after the test."""
     with ExitStack() as servers:
         yield lambda root: servers.enter_context(served(root, tmp_path))
 
 
 @pytest.fixture(scope="session")
-def address(made: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of one dashboard over the fake runs, shared by all tests that change nothing."""
     with served(made[0], tmp_path_factory.mktemp("log")) as address:
         yield address
@@ -46,6 +84,33 @@ def served(root: Path, logs: Path, project: Path = PROJECT) -> Iterator[str]:
         yield address
 
 
+def without_runs(folder: Path) -> Path:
+    """Copy the project without its shipped runs into a folder."""
+    for name in ("skillviz", "pages", ".streamlit"):
+        shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("dashboard.py", "pyproject.toml"):
+        shutil.copy(PROJECT / name, folder / name)
+    return folder
+
+
+def cancel(page: Any) -> None:
+    """Cancel the job that the page shows, and wait until the page says that it can be resumed."""
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("resumes from its last checkpoint").wait_for()
+
+
+def resume(page: Any) -> None:
+    """Resume the job that the page shows, and wait until it searches."""
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+
+
+def go_to(page: Any, url: str) -> None:
+    """Open an address in a page, and return when it is still."""
+    page.goto(url)
+    settle(page)
+
+
 def off_the_machine(url: str) -> list[str]:
     """Return the URL in a list if it points to another machine, else an empty list."""
     at = urlsplit(url)
@@ -54,7 +119,7 @@ def off_the_machine(url: str) -> list[str]:
 
 
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+def visit(browser: Any) -> Iterator[Visit]:
     """Open an address in its own context; fail on an error of the page or a request to another machine."""
     contexts, problems = [], []
 
@@ -65,8 +130,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(url)
-        settle(page)
+        go_to(page, url)
         return page
 
     yield open_page

@@ -3,8 +3,6 @@
 It makes a provider's checks: client, secret, redirect address, single use of codes, and the proof key (PKCE).
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -35,9 +33,8 @@ class IdentityProvider:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                provider.get(
-                    self, urlsplit(self.path).path, {k: v[0] for k, v in parse_qs(urlsplit(self.path).query).items()}
-                )
+                address = urlsplit(self.path)
+                provider.get(self, address.path, first_values(address.query))
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()

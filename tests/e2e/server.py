@@ -1,7 +1,5 @@
 """Start a dashboard as a separate process and wait until its page is idle; for tests, pictures and measurements."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,9 +1,6 @@
 """Tests of every page, light and dark: no serious axe finding of ours, ordered headings, visible focus, a slim bar."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -12,32 +9,14 @@ from PIL import Image, ImageChops
 
 from skillviz.ui.page_table import HOME, PAGES
 from tests.e2e.accessibility import findings, out_of_order
-from tests.e2e.conftest import settle
+from tests.e2e.conftest import Visit, settle
 from tests.e2e.test_dashboard import IS_DARK
-from tests.small_world import opening_run
 from tests.tiers import first, in_the_night
-
-pytestmark = pytest.mark.e2e
-Visit = Callable[..., Any]
 
 EACH_KIND = (HOME, "examples", "launch")
 """Pages with the most common elements: figures, a map, tables, a form, a board."""
 FAULTS = """<p id="planted" style="color: #A0A0A0; background: #FFFFFF">A caption that is too pale to read.</p>
 <h4>A heading that skips a level</h4>"""
-
-
-@pytest.fixture(scope="module")
-def run_id() -> str:
-    """Return the id of the run that the dashboard opens on."""
-    return opening_run().id
-
-
-def show(page: Any, scheme: str) -> None:
-    """Return when the open page has this theme."""
-    page.emulate_media(color_scheme=scheme)
-    page.wait_for_function(IS_DARK, arg=scheme == "dark")  # the theme follows a moment later
-    page.wait_for_timeout(600)
-    settle(page)
 
 
 @pytest.mark.parametrize("name", first(PAGES, EACH_KIND.__contains__, in_the_night))
@@ -48,7 +27,10 @@ def test_no_page_has_a_serious_finding_of_ours_and_headings_are_in_order(
     page = visit(f"{address}/" if name == HOME else f"{address}/{name}?run={run_id}", color_scheme="light")
     wrong = []
     for scheme in ("light", "dark"):
-        show(page, scheme)
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(IS_DARK, arg=scheme == "dark")  # the theme follows a moment later
+        page.wait_for_timeout(600)
+        settle(page)
         wrong += [f"{scheme}: {finding}" for finding in findings(page) if finding.is_ours]
     assert not [*wrong, *out_of_order(page)]
 
@@ -73,20 +55,17 @@ def test_the_run_bar_is_one_slim_line_that_stays(address: str, run_id: str, visi
         page.evaluate("document.querySelector('[data-testid=stMain]').scrollTo(0, 1200)")
         page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 300")
         below = bar.bounding_box()
-        assert above["height"] <= 44 and below["height"] <= 44, width
-        assert 0 <= below["y"] <= above["y"], (width, above, below)
+        assert above["height"] <= 44 >= below["height"] and 0 <= below["y"] <= above["y"], (width, above, below)
         assert bar.locator("button").first.inner_text().count("·") >= 3
 
 
 def looks(page: Any, box: dict[str, float]) -> Image.Image:
     """Return the picture of an area of the screen, with a margin."""
     room, size = 6, page.viewport_size
-    left, top = max(box["x"] - room, 0), max(box["y"] - room, 0)
-    right, low = (
-        min(box["x"] + box["width"] + room, size["width"]),
-        min(box["y"] + box["height"] + room, size["height"]),
-    )
-    clip = {"x": left, "y": top, "width": max(right - left, 1), "height": max(low - top, 1)}
+    clip = {}
+    for at, length in (("x", "width"), ("y", "height")):
+        clip[at] = max(box[at] - room, 0)
+        clip[length] = max(min(box[at] + box[length] + room, size[length]) - clip[at], 1)
     with Image.open(BytesIO(page.screenshot(clip=clip, animations="disabled", caret="hide"))) as picture:
         return picture.convert("RGB").copy()
 
@@ -126,6 +105,21 @@ STATUS = ".skillviz-status"
 ON_POPOVER = "document.activeElement.closest('[data-testid=stPopoverBody]') !== null"
 
 
+def enter(page: Any) -> None:
+    """Press Enter, and return when the keyboard is on a popover."""
+    page.keyboard.press("Enter")
+    page.wait_for_function(ON_POPOVER)
+
+
+def leave(page: Any, key: str, steps: int) -> None:
+    """Press a key until the keyboard has left the popover, this many times at the most."""
+    for _ in range(steps):
+        page.keyboard.press(key)
+        page.wait_for_function("document.activeElement !== document.body")
+        if not page.evaluate(ON_POPOVER):
+            break
+
+
 def test_a_screen_reader_is_told_what_a_choice_and_a_page_changed(address: str, run_id: str, visit: Visit) -> None:
     """The status gives the finding on the page without the names of icons, and is empty on arrival."""
     page = visit(f"{address}/calibration?run={run_id}")
@@ -147,19 +141,13 @@ def test_a_popover_is_entered_by_keyboard_and_left_to_its_button(address: str, v
     download = page.get_by_role("button", name=re.compile("^Download table")).first
     download.focus()
     for key, steps in (("Tab", 8), ("Shift+Tab", 1)):
-        page.keyboard.press("Enter")
-        page.wait_for_function(ON_POPOVER)
+        enter(page)
         page.get_by_role("button", name="Table (CSV)").wait_for()
-        for _ in range(steps):
-            page.keyboard.press(key)
-            page.wait_for_function("document.activeElement !== document.body")
-            if not page.evaluate(ON_POPOVER):
-                break
+        leave(page, key, steps)
         assert download.evaluate("button => button === document.activeElement")
         page.keyboard.press("Escape")
         page.locator("[data-testid=stPopoverBody]").wait_for(state="hidden")
-    page.keyboard.press("Enter")
-    page.wait_for_function(ON_POPOVER)
+    enter(page)
     page.keyboard.press("Escape")
     page.wait_for_function("document.activeElement.innerText.includes('Download table')")
     assert download.evaluate("button => button === document.activeElement")
@@ -170,12 +158,8 @@ def test_a_group_of_choices_is_one_stop_of_a_popover(address: str, visit: Visit)
     page = visit(f"{address}/tasks")
     settings = page.get_by_role("button", name="Settings", exact=True)
     settings.focus()
-    page.keyboard.press("Enter")
-    page.wait_for_function(ON_POPOVER)
+    enter(page)
     radios = page.locator("[data-testid=stPopoverBody] [role=radio]")
     assert radios.last.get_attribute("aria-checked") == "false"
-    for _ in range(12):
-        page.keyboard.press("Tab")
-        if not page.evaluate(ON_POPOVER):
-            break
+    leave(page, "Tab", 12)
     assert settings.evaluate("button => button === document.activeElement")

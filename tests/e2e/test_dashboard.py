@@ -1,10 +1,7 @@
 """Tests of flows in a real browser: deep links on a new server, the menu, the picker, links, delete, empty states."""
 
-from __future__ import annotations
-
 import re
 import shutil
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,14 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from skillviz.runs.store import Store
-from skillviz.tasks.project import PROJECT
 from skillviz.ui.chart import FOLD
 from skillviz.ui.page_table import HOME, PAGES
-from tests.e2e.conftest import served, settle
+from tests.e2e.conftest import Made, Serve, Visit, go_to, served, settle, without_runs
 from tests.fake_run import fake_run
 from tests.small_world import opening_run
-
-pytestmark = pytest.mark.e2e
 
 TOO_WIDE = """(() => { const main = document.querySelector('[data-testid="stMain"]');
   return main.scrollWidth - main.clientWidth; })()"""
@@ -29,8 +23,7 @@ IS_DARK = """wanted => {
   return ground.match(/\\d+/g)[0] < 128 === wanted; }"""
 MENU = "[data-testid='stSidebarNav'] a [data-testid='stMarkdownContainer']"
 ROW, MARK = 32, 16  # pixels: height of a table's row, and position of its box
-Made = tuple[Path, dict[str, str]]
-Serve, Visit = Callable[[Path], str], Callable[..., Any]
+PHONE = {"width": 390, "height": 844}
 
 
 def heading(page: Any) -> str:
@@ -44,9 +37,8 @@ def query(page: Any) -> dict[str, str]:
 def expect(page: Any, path: str | None = None, **wanted: str | None) -> None:
     """Wait until the address has this path and these values (None for absent); fail with the actual ones."""
     for _ in range(240):
-        at = urlsplit(page.url).path
         has = query(page)
-        if (path is None or at == path) and all(has.get(name) == value for name, value in wanted.items()):
+        if path in (None, urlsplit(page.url).path) and all(has.get(name) == value for name, value in wanted.items()):
             return
         page.wait_for_timeout(250)
     raise AssertionError(f"wanted {path} {wanted}, the address is {page.url}")
@@ -69,7 +61,7 @@ def pick(page: Any, label: str, option: str) -> None:
 def choose(page: Any, run_id: str) -> None:
     """On Runs, search for the run and check its row."""
     page.get_by_label("Search", exact=True).fill(run_id)
-    page.get_by_label("Search", exact=True).press("Enter")
+    page.keyboard.press("Enter")
     page.get_by_text("1 run on 1 task").or_(page.get_by_text("1 run", exact=True)).first.wait_for()
     settle(page)
     mark(page, 0)
@@ -95,39 +87,36 @@ def changed(page: Any, before: str) -> list[str]:
 
 
 # One page for each way in which a page begins; the others are tested every night.
-OF_A_RUN = [name for name in PAGES if name != HOME]  # the bare address keeps no run
 EACH_KIND = ("region", "runs", "launch", "tasks", "studies")
 
 
 @pytest.mark.cases(0, 1)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in EACH_KIND else pytest.mark.nightly) for name in OF_A_RUN]
-)
-def test_a_deep_link_on_a_fresh_server(name: str, made: Made, serve: Serve, visit: Visit) -> None:
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=() if name in EACH_KIND else pytest.mark.nightly)
+    for name in PAGES if name != HOME  # the bare address keeps no run
+])  # fmt: skip
+def test_a_deep_link_on_a_fresh_server(name: str, made: Made, ids: dict[str, str], serve: Serve, visit: Visit) -> None:
     """Regression: in a folder called pages/, a first visit runs the page's file without dashboard.py."""
-    root, ids = made
-    page = visit(f"{serve(root)}/{name}?run={ids['movement']}")
-    assert heading(page) == PAGES[name].question
-    assert page.locator(MENU).all_inner_texts() == [entry.title for entry in PAGES.values()]
+    page = visit(f"{serve(made[0])}/{name}?run={ids['movement']}")
+    menu = page.locator(MENU).all_inner_texts()
+    assert (heading(page), menu) == (PAGES[name].question, [entry.title for entry in PAGES.values()])
     expect(page, f"/{name}", run=ids["movement"])
 
 
 @pytest.mark.nightly
-def test_the_menu_opens_pages_after_a_deep_link(made: Made, serve: Serve, visit: Visit) -> None:
-    root, ids = made
-    page = visit(f"{serve(root)}/runs?run={ids['movement']}")
+def test_the_menu_opens_pages_after_a_deep_link(made: Made, ids: dict[str, str], serve: Serve, visit: Visit) -> None:
+    page = visit(f"{serve(made[0])}/runs?run={ids['movement']}")
     go(page, PAGES[HOME].title)
     expect(page, "/")
-    for name in ("region", "runs", "launch", "tasks", "studies", "calibration"):
+    for name in (*EACH_KIND, "calibration"):
         go(page, PAGES[name].title)
         expect(page, f"/{name}", run=ids["movement"])
 
 
 def test_the_bare_address_opens_on_a_result_with_three_doors_and_one_with_a_run_on_it(
-    made: Made, serve: Serve, visit: Visit, tmp_path: Path
+    made: Made, ids: dict[str, str], serve: Serve, visit: Visit, tmp_path: Path
 ) -> None:
-    root, ids = tmp_path / "library", made[1]
-    shutil.copytree(made[0], root)
+    root = shutil.copytree(made[0], tmp_path / "library")
     fake_run(Store(root), sizes=("1%", "0.1%", "10%"), n={"validation": 60, "test": 600}, layers=2, width=16, steps=6)
     address = serve(root)
     page = visit(address)
@@ -147,8 +136,9 @@ def test_the_bare_address_opens_on_a_result_with_three_doors_and_one_with_a_run_
     expect(linked, "/overview", run=ids["random"])
 
 
-def test_picking_changes_the_address_and_a_copied_link_shows_the_same(made: Made, address: str, visit: Visit) -> None:
-    ids = made[1]
+def test_picking_changes_the_address_and_a_copied_link_shows_the_same(
+    ids: dict[str, str], address: str, visit: Visit
+) -> None:
     page = visit(f"{address}/calibration?run={ids['stagewise0']}")
     page.locator(".st-key-run-bar button").first.click()
     pick(page, "^Localizer", "random")
@@ -169,20 +159,18 @@ def test_a_frame_shows_the_figure_that_it_names_alone(made: Made, address: str, 
     view = f"{address}/calibration?run={made[1]['stagewise0']}"
     page = visit(view)
     page.locator("summary", has_text=FOLD).last.click()
-    html = page.get_by_test_id("stCode").inner_text()
-    frame = visit(unescape(re.findall(r'src="(.+?)"', html)[0]))
+    frame = visit(unescape(re.findall(r'src="(.+?)"', page.get_by_test_id("stCode").inner_text())[0]))
     frame.locator(".st-key-chart-risk_coverage .main-svg").first.wait_for()
     settle(frame)
-    assert [plot.is_visible() for plot in frame.locator(".js-plotly-plot").all()].count(True) == 1
-    assert not frame.locator("h1").is_visible() and not frame.locator(MENU).count()
+    shown = [plot.is_visible() for plot in frame.locator(".js-plotly-plot").all()]
+    assert (shown.count(True), frame.locator("h1").is_visible(), frame.locator(MENU).count()) == (1, False, 0)
     other = visit(f"{view}&embed=true&figure=nought")
     other.get_by_text("There is no figure 'nought' on this page; the figures here are confidence").wait_for()
     assert other.locator("h1").is_visible() and not other.locator(".st-key-run-bar").is_visible()
 
 
 @pytest.mark.nightly
-def test_going_back_shows_the_run_before(made: Made, address: str, visit: Visit) -> None:
-    ids = made[1]
+def test_going_back_shows_the_run_before(ids: dict[str, str], address: str, visit: Visit) -> None:
     page = visit(f"{address}/overview?run={ids['stagewise0']}")
     page.locator(".st-key-run-bar button").first.click()
     pick(page, "^Localizer", "random")
@@ -191,9 +179,8 @@ def test_going_back_shows_the_run_before(made: Made, address: str, visit: Visit)
     page.locator(".st-key-run-bar", has_text="stagewise").wait_for()
 
 
-def test_one_step_back_is_one_act_of_the_reader(made: Made, address: str, visit: Visit) -> None:
+def test_one_step_back_is_one_act_of_the_reader(ids: dict[str, str], address: str, visit: Visit) -> None:
     """Opening a page makes one history entry, however much the page adds to its address; so does each choice on it."""
-    ids = made[1]
     page = visit(f"{address}/overview?run={ids['stagewise0']}")
     entries = page.evaluate("history.length")
     go(page, "Calibration")
@@ -244,14 +231,11 @@ def test_presenter_mode_is_entered_and_left_on_a_page_of_a_run(made: Made, addre
 
 @pytest.mark.nightly
 def test_in_presenter_mode_also_a_figure_with_cells_to_click_is_large(made: Made, address: str, visit: Visit) -> None:
-    heights = []
-    for mode in ("", "&present=yes"):
-        page = visit(f"{address}/region?run={made[1]['stagewise0']}{mode}")
-        heights.append(page.locator(".js-plotly-plot").first.bounding_box()["height"])
-    assert heights[1] > 1.3 * heights[0]
-
-
-PRESENTED = ("overview", "region", "sparsity", "calibration", "surgery")
+    usual, large = (
+        visit(f"{address}/region?run={made[1]['stagewise0']}{mode}").locator(".js-plotly-plot").first.bounding_box()
+        for mode in ("", "&present=yes")
+    )
+    assert large["height"] > 1.3 * usual["height"]
 
 
 @pytest.mark.nightly
@@ -260,9 +244,8 @@ def test_in_presenter_mode_the_first_figure_fits_a_small_projector_whole(
 ) -> None:
     page = visit(f"{address}/runs")
     page.set_viewport_size({"width": 1280, "height": 720})
-    for name in PRESENTED:
-        page.goto(f"{address}/{name}?run={made[1]['stagewise0']}&present=yes")
-        settle(page)
+    for name in ("overview", "region", "sparsity", "calibration", "surgery"):
+        go_to(page, f"{address}/{name}?run={made[1]['stagewise0']}&present=yes")
         figure = page.locator(".js-plotly-plot").first
         figure.locator(".main-svg").first.wait_for()
         box = figure.bounding_box()
@@ -316,9 +299,8 @@ def test_a_card_breaks_no_word_at_its_hyphen(address: str, visit: Visit) -> None
 def test_in_presenter_mode_figures_follow_the_window(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/region?run={made[1]['stagewise0']}&present=yes")
     page.set_viewport_size({"width": 1280, "height": 600})
-    figure = page.locator(".js-plotly-plot").first
     page.wait_for_function("document.querySelector('.js-plotly-plot')?.getBoundingClientRect().bottom <= 600")
-    before = figure.bounding_box()["height"]
+    before = page.locator(".js-plotly-plot").first.bounding_box()["height"]
     page.set_viewport_size({"width": 1920, "height": 1080})
     page.wait_for_function(
         "least => document.querySelector('.js-plotly-plot')?.getBoundingClientRect().height > least", arg=1.2 * before
@@ -336,29 +318,30 @@ def test_in_presenter_mode_compared_metrics_stand_one_under_the_other(made: Made
 @pytest.mark.nightly
 def test_the_way_out_of_presenter_mode_lies_over_nothing_on_a_phone(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/overview?run={made[1]['stagewise0']}&present=yes")
-    page.set_viewport_size({"width": 390, "height": 844})
-    way_out = page.get_by_role("button", name="Leave presenter mode").bounding_box()
-    assert way_out["y"] > page.locator("h1").bounding_box()["y"]
-    assert way_out["y"] > page.locator(".st-key-run-bar").bounding_box()["y"] + way_out["height"]
+    page.set_viewport_size(PHONE)
+    way_out, *others = (place.bounding_box() for place in (
+        page.get_by_role("button", name="Leave presenter mode"), page.locator("h1"), page.locator(".st-key-run-bar")
+    ))  # fmt: skip
+    assert way_out["y"] > others[0]["y"] and way_out["y"] > others[1]["y"] + way_out["height"]
 
 
 @pytest.mark.nightly
 def test_on_a_phone_all_compared_runs_are_in_sight(made: Made, address: str, visit: Visit) -> None:
     page = visit(f"{address}/compare?runs={made[1]['stagewise0']},{made[1]['movement']}")
-    page.set_viewport_size({"width": 390, "height": 844})
+    page.set_viewport_size(PHONE)
     page.get_by_role("button", name="2 runs").click()
     chips = page.locator("[data-testid='stMultiSelect'] [data-tag-index]")
     chips.first.wait_for()
     box = page.get_by_test_id("stMultiSelectTagsContainer").first.bounding_box()
     for chip in (chips.nth(0).bounding_box(), chips.nth(1).bounding_box()):
-        assert chip["x"] + chip["width"] <= box["x"] + box["width"]
-        assert chip["y"] + chip["height"] <= box["y"] + box["height"]
+        for at, size in (("x", "width"), ("y", "height")):
+            assert chip[at] + chip[size] <= box[at] + box[size]
 
 
 @pytest.mark.nightly
 def test_on_a_phone_the_buttons_of_a_table_lie_over_nothing(address: str, visit: Visit) -> None:
     page = visit(f"{address}/runs", has_touch=True, is_mobile=True)
-    page.set_viewport_size({"width": 390, "height": 844})
+    page.set_viewport_size(PHONE)
     buttons = page.get_by_test_id("stElementToolbar").first
     buttons.wait_for(state="attached")
     heading = page.locator("details[open] summary").first.bounding_box()
@@ -366,8 +349,7 @@ def test_on_a_phone_the_buttons_of_a_table_lie_over_nothing(address: str, visit:
 
 
 def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Visit) -> None:
-    ids = made[1]
-    page = visit(f"{address}/region?run={ids['stagewise0']}&cell=0 · MLP in")
+    page = visit(f"{address}/region?run={made[1]['stagewise0']}&cell=0 · MLP in")
     figure = page.locator(".js-plotly-plot").first
     figure.scroll_into_view_if_needed()
     box = figure.locator(".nsewdrag").first.bounding_box()
@@ -402,10 +384,11 @@ def test_back_from_the_run_behind_the_door_is_home(address: str, visit: Visit) -
 
 
 @pytest.mark.nightly
-def test_the_first_choice_on_a_fresh_server_is_not_lost(made: Made, serve: Serve, visit: Visit) -> None:
+def test_the_first_choice_on_a_fresh_server_is_not_lost(
+    made: Made, ids: dict[str, str], serve: Serve, visit: Visit
+) -> None:
     """A run that begins without dashboard.py must not leave widgets that the next run does not know."""
-    root, ids = made
-    page = visit(f"{serve(root)}/runs")
+    page = visit(f"{serve(made[0])}/runs")
     choose(page, ids["movement"])
     page.get_by_test_id("stBaseButton-primary").filter(has_text="Open").click()
     page.locator("h1", has_text=PAGES["overview"].question).wait_for()
@@ -414,9 +397,7 @@ def test_the_first_choice_on_a_fresh_server_is_not_lost(made: Made, serve: Serve
 
 @pytest.mark.nightly
 def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Path) -> None:
-    root = tmp_path / "copy"
-    shutil.copytree(made[0], root)
-    gone = made[1]["movement"]
+    root, gone = shutil.copytree(made[0], tmp_path / "copy"), made[1]["movement"]
     page = visit(f"{serve(root)}/runs")
     choose(page, gone)
     page.get_by_role("button", name="Delete", exact=True).click()
@@ -427,19 +408,14 @@ def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Pat
     page.get_by_role("button", name="Delete for good").click()
     page.get_by_role("dialog").wait_for(state="hidden")
     settle(page)
+    assert {path.parent.name for path in root.glob("*/run.json")} == {*made[1].values()} - {gone}
     assert not (root / gone).exists()
-    assert len(list(root.glob("*/run.json"))) == len(made[1]) - 1
     page.get_by_text(re.compile(r"\d+ runs? on")).first.wait_for()
 
 
 @pytest.mark.nightly
 def test_an_empty_store_says_what_to_do(visit: Visit, tmp_path: Path) -> None:
-    """Use a copy of the project without the shipped runs."""
-    for name in ("skillviz", "pages", ".streamlit"):
-        shutil.copytree(PROJECT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("dashboard.py", "pyproject.toml"):
-        shutil.copy(PROJECT / name, tmp_path / name)
-    with served(tmp_path / "nothing", tmp_path, tmp_path) as address:
+    with served(tmp_path / "nothing", tmp_path, without_runs(tmp_path / "project")) as address:
         page = visit(address)
         page.get_by_text("There is no run yet").wait_for()
         assert heading(page) == PAGES[HOME].question
@@ -452,8 +428,7 @@ def test_narrow_pages_do_not_scroll_sideways(address: str, visit: Visit) -> None
     page = visit(f"{address}/overview", color_scheme="light")
     page.set_viewport_size({"width": 400, "height": 800})
     for name in PAGES:
-        page.goto(f"{address}/{name}")
-        settle(page)
+        go_to(page, f"{address}/{name}")
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function(IS_DARK, arg=scheme == "dark")  # the theme follows a moment later

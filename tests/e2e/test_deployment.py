@@ -3,8 +3,6 @@
 The identity provider is a stand-in on its own port; everything else is a deployment's real software.
 """
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import getpass
@@ -24,8 +22,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from skillviz import jobs
@@ -35,6 +34,7 @@ from skillviz.serving.users import store_of_user, user_named
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import PAGES
 from tests.e2e import server
+from tests.e2e.conftest import LONG, Visit, cancel_open, go_to
 from tests.e2e.identity_provider import IdentityProvider, identity_provider, secrets_toml
 from tests.e2e.server import free_port, settle
 from tests.e2e.websocket import Seen, Visitor
@@ -42,15 +42,12 @@ from tests.fake_run import fake_run
 from tests.jobs.conftest import ended, until
 from tests.ui.shared_store import SIZES, SMALL, make_store
 
-pytestmark = pytest.mark.e2e
-
 USERS = {
     "ada-1815": {"name": "Ada", "email": "ada@class.example"},
     "bo-7": {"preferred_username": "bo"},
     "cy-9": {"name": "Cy"},
 }
 FORM = "launch?new.method=random&new.size=5%25&new.trial=yes&new.seeds={seed}"
-LONG = 240_000  # milliseconds until a new process has torch and a model
 
 
 @dataclass(frozen=True)
@@ -78,24 +75,19 @@ def deployments(folder: Path) -> Iterator[Deploy]:
 
         def begin(public: str = "", port: int = 0, **variables: str) -> Deployment:
             port = port or free_port()
-            provider = running.enter_context(
-                identity_provider(USERS, f"{public or f'http://127.0.0.1:{port}'}/oauth2callback")
-            )
-            secrets, shared = folder / "secrets.toml", folder / "shared"
+            address, secrets, shared = public or f"http://127.0.0.1:{port}", folder / "secrets.toml", folder / "shared"
+            provider = running.enter_context(identity_provider(USERS, f"{address}/oauth2callback"))
             secrets.write_text(secrets_toml(provider))
-            more = {
+            ids = make_store(shared)
+            running.enter_context(server.served(PROJECT, folder, {
                 "SKILLVIZ_RUNS": str(shared), "STREAMLIT_SECRETS_FILES": str(secrets), ROOTS_VARIABLE: "",
                 **variables,
-            }  # fmt: skip
-            ids = make_store(shared)
-            local = running.enter_context(server.served(PROJECT, folder, more, port))
-            return Deployment(public or local, provider, shared, ids)
+            }, port))  # fmt: skip
+            return Deployment(address, provider, shared, ids)
 
         yield begin
         for root in (folder / "shared" / "users").glob("*"):
-            for job in jobs.list(Store(root)):
-                if job.is_open:
-                    jobs.cancel(Store(root), job.run_id)
+            cancel_open(Store(root))
 
 
 @pytest.fixture
@@ -112,7 +104,7 @@ def class_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         yield begin(**{QUOTA_VARIABLE: "20 KiB", OPEN_JOBS_VARIABLE: "1"})
 
 
-def signed_in(visit: Callable[..., Any], at: Deployment, user: str, **settings: Any) -> Any:
+def signed_in(visit: Visit, at: Deployment, user: str, **settings: Any) -> Any:
     """Return the first page in a separate browser context in which the user has signed in."""
     page = visit(at.address, **settings)
     page.get_by_role("button", name="Sign in").click()
@@ -124,8 +116,7 @@ def signed_in(visit: Callable[..., Any], at: Deployment, user: str, **settings: 
 
 def go(page: Any, at: Deployment, place: str) -> str:
     """Return the text of the page at a place."""
-    page.goto(f"{at.address}/{place}")
-    settle(page)
+    go_to(page, f"{at.address}/{place}")
     return str(page.locator("[data-testid='stMain']").inner_text())
 
 
@@ -139,14 +130,13 @@ def start(page: Any, at: Deployment, user: str, seed: int) -> str:
 
 
 @pytest.mark.nightly
-def test_two_users_share_the_shared_runs_and_nothing_else(class_room: Deployment, visit: Callable[..., Any]) -> None:
+def test_two_users_share_the_shared_runs_and_nothing_else(class_room: Deployment, visit: Visit) -> None:
     at = class_room
     stranger = visit(f"{at.address}/overview?run={at.ids['movement']}")
     words = stranger.locator("body").inner_text()
     assert "Sign in" in words and at.ids["movement"] not in words and stranger.locator("nav").count() == 0
     for name in ("jobs", "studies", "launch"):
-        stranger.goto(f"{at.address}/{name}?run={at.ids['movement']}")
-        settle(stranger)
+        go_to(stranger, f"{at.address}/{name}?run={at.ids['movement']}")
         assert stranger.locator("h1").inner_text() == "Sign in to skillviz", name
     both = ("ada-1815", "bo-7")
     ada, bo = (signed_in(visit, at, user) for user in both)
@@ -176,11 +166,11 @@ def test_two_users_share_the_shared_runs_and_nothing_else(class_room: Deployment
         go(page, at, f"launch?new.from=own&new.source=file&new.file={path}")
         page.get_by_role("button", name="Open what the link names").first.click()
         page.get_by_text("outside the folders").first.wait_for()
-    assert [store.verify(run) for store, run in ((at.store(user), run) for user, run in runs.items())] == [[], []]
+    assert [at.store(user).verify(run) for user, run in runs.items()] == [[], []]
 
 
 @pytest.mark.nightly
-def test_a_user_over_quota_starts_nothing_and_can_make_room(class_room: Deployment, visit: Callable[..., Any]) -> None:
+def test_a_user_over_quota_starts_nothing_and_can_make_room(class_room: Deployment, visit: Visit) -> None:
     at = class_room
     page, store = signed_in(visit, at, "cy-9"), at.store("cy-9")
     run = fake_run(store, seed=71, sizes=SIZES, **SMALL).id
@@ -198,7 +188,7 @@ def test_a_user_over_quota_starts_nothing_and_can_make_room(class_room: Deployme
 
 
 def test_who_signs_out_sees_nothing_more_and_who_signs_in_gets_to_the_link(
-    class_room: Deployment, visit: Callable[..., Any]
+    class_room: Deployment, visit: Visit
 ) -> None:
     at = class_room
     page = signed_in(visit, at, "bo-7")
@@ -207,40 +197,31 @@ def test_who_signs_out_sees_nothing_more_and_who_signs_in_gets_to_the_link(
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("button", name="Sign in").wait_for()
     assert "Sign in to skillviz" in page.locator("h1").inner_text()
-    page.goto(f"{at.address}/runs")
-    settle(page)
+    go_to(page, f"{at.address}/runs")
     assert at.ids["movement"] not in page.content()
     link = f"region?run={at.ids['stagewise0']}&view=movement"
-    page.goto(f"{at.address}/{link}")
-    settle(page)
+    go_to(page, f"{at.address}/{link}")
     page.get_by_role("button", name="Sign in").click()
     page.get_by_text("ada-1815").click()
     page.wait_for_url(lambda url: url.endswith(link))  # the link is kept
     page.get_by_role("button", name="Ada").wait_for()
     assert page.locator("h1").inner_text() == PAGES["region"].question
-    page.goto(f"{at.address}/")
-    settle(page)
+    go_to(page, f"{at.address}/")
     assert PAGES["home"].question in page.locator("h1").inner_text(), "it is followed once"
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
     """Make a self-signed certificate for localhost, and its key."""
-    key, name = (
-        ec.generate_private_key(ec.SECP256R1()),
-        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
-    )
-    now = datetime.datetime.now(datetime.UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     signed = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    files = folder / "fullchain.pem", folder / "privkey.pem"
-    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    files[1].write_bytes(key.private_bytes(pem, pkcs8, plain))
+        .not_valid_before(now - day).not_valid_after(now + day).sign(key, hashes.SHA256())
+    )  # fmt: skip
+    files, pem = (folder / "fullchain.pem", folder / "privkey.pem"), Encoding.PEM
+    files[0].write_bytes(signed.public_bytes(pem))
+    files[1].write_bytes(key.private_bytes(pem, PrivateFormat.PKCS8, NoEncryption()))
     return files
 
 
@@ -282,9 +263,7 @@ def proxy(tmp_path: Path) -> Iterator[Callable[[int, int, int], None]]:
 
 
 @pytest.mark.nightly
-def test_behind_the_shipped_proxy(
-    deploy: Deploy, proxy: Callable[[int, int, int], None], visit: Callable[..., Any]
-) -> None:
+def test_behind_the_shipped_proxy(deploy: Deploy, proxy: Callable[[int, int, int], None], visit: Visit) -> None:
     """Check TLS, sign-in, websockets, the limit of uploads and headers; remote users do not count as local ones."""
     secure, plain, app = free_port(), free_port(), free_port()
     at = deploy(f"https://localhost:{secure}", app, SKILLVIZ_FRAME_ANCESTORS="https://class.example")
@@ -320,14 +299,13 @@ def test_behind_the_shipped_proxy(
         assert answer.status == 301 and urlsplit(answer.headers["location"]).scheme == "https"
 
 
-def test_secrets_that_cannot_be_read_let_nobody_in(tmp_path: Path, visit: Callable[..., Any]) -> None:
+def test_secrets_that_cannot_be_read_let_nobody_in(tmp_path: Path, visit: Visit) -> None:
     """A typing error in the secrets must not open the dashboard to all. tests/serving/test_sign_in.py has others."""
     shared, secrets = tmp_path / "shared", tmp_path / "secrets.toml"
     ids = make_store(shared)
     secrets.write_text("[auth\n")
-    with server.served(
-        PROJECT, tmp_path, {"SKILLVIZ_RUNS": str(shared), "STREAMLIT_SECRETS_FILES": str(secrets)}
-    ) as address:
+    more = {"SKILLVIZ_RUNS": str(shared), "STREAMLIT_SECRETS_FILES": str(secrets)}
+    with server.served(PROJECT, tmp_path, more) as address:
         page = visit(f"{address}/overview?run={ids['movement']}")
         assert "cannot be read" in page.locator("body").inner_text()
         assert ids["movement"] not in page.content().split("<body")[1]
@@ -357,14 +335,12 @@ def test_the_container_has_all_that_the_app_reads(tmp_path: Path) -> None:
     """Every page opens with the container's variables, as a read-only demo, its only mode without secrets."""
     project = copied(tmp_path / "app")
     text = (PROJECT / "deploy" / "Containerfile").read_text()
-    variables = dict(re.findall(r"([A-Z_]+)=([^ \\\n]+)", text.partition("ENV ")[2].partition("VOLUME")[0]))
-    assert len(variables) == 7
-    data = tmp_path / "data"
+    told = dict(re.findall(r"([A-Z_]+)=([^ \\\n]+)", text.partition("ENV ")[2].partition("VOLUME")[0]))
+    assert len(told) == 7
     places = {
-        name: value.replace("/data", str(data)).replace("/tmp", str(tmp_path)) for name, value in variables.items()
+        name: value.replace("/data", f"{tmp_path}/data").replace("/tmp", str(tmp_path)) for name, value in told.items()
     }
-    others = {"STREAMLIT_SERVER_ADDRESS": "127.0.0.1", "SKILLVIZ_READONLY": "1"}
-    variables = {**places, ROOTS_VARIABLE: "", **others}
+    variables = {**places, ROOTS_VARIABLE: "", "STREAMLIT_SERVER_ADDRESS": "127.0.0.1", "SKILLVIZ_READONLY": "1"}
     with server.served(project, tmp_path, variables) as address, ThreadPoolExecutor(1) as apart:
         seen = apart.submit(asyncio.run, visited(address, PAGES)).result()  # outside a loop of Playwright's
     assert (seen.titles, seen.errors) == ([entry.question for entry in PAGES.values()], [])

@@ -1,13 +1,10 @@
-"""Tests that click and open every download: tables, pictures, pages and zips contain the content of the page."""
-
-from __future__ import annotations
+"""Tests of files through the browser: each upload arrives, and every download contains the content of its page."""
 
 import hashlib
 import io
 import json
 import re
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -19,14 +16,34 @@ import pytest
 from PIL import Image
 
 from skillviz.runs.store import Store
+from skillviz.serving import uploads
 from skillviz.ui.chart import FOLD
-from tests.e2e.conftest import settle
+from tests.e2e.conftest import Made, Serve, Visit, settle
 from tests.e2e.test_dashboard import changed, expect, mark, query
 
-pytestmark = pytest.mark.e2e
 
-Made = tuple[Path, dict[str, str]]
-Serve, Visit = Callable[[Path], str], Callable[..., Any]
+@pytest.mark.nightly
+def test_files_are_taken_again_and_again(address: str, visit: Visit, tmp_path: Path) -> None:
+    """Upload more often than the visitor's limit of files: files of an abandoned form are removed first."""
+    file = tmp_path / "mine.csv"
+    file.write_text("text,label\n" + "".join(f"a long enough sentence {n},{n % 2}\n" for n in range(60)))
+    page, answers = visit(f"{address}/launch?new.source=upload"), list[int]()
+    field = page.locator("input[type=file]").first
+    page.on("response", lambda answer: answers.append(answer.status) if answer.request.method == "PUT" else None)
+    for number in range(uploads.MOST_FILES + 1):
+        field.set_input_files(file)
+        page.get_by_role("button", name="Check and save as a task").wait_for()
+        assert answers == [204] * (number + 1)
+        for choice, state in (("known task", "detached"), ("upload data", "attached")):
+            page.get_by_role("radio", name=choice).click()
+            field.wait_for(state=state)
+
+
+def test_a_file_of_nobody_is_refused(address: str, visit: Visit) -> None:
+    put = """async () => (await fetch("/_stcore/upload_file/x/y", {method: "PUT", body: "a"})).status"""
+    assert visit(f"{address}/runs").evaluate(put) == 403
+
+
 GROUND = {"light": (255, 255, 255), "dark": (0x0E, 0x11, 0x17)}
 PAGES = {"light": ("region", "sparsity", "calibration", "compare"), "dark": ("calibration",)}
 """Pages with each kind of mark: lines with intervals, bars, hatching, a map with its color scale."""
@@ -98,8 +115,7 @@ def check_picture(content: bytes, chart: dict[str, float], theme: str) -> None:
 
 @pytest.mark.cases(0, 1)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_download_of_a_chart_is_what_it_says(theme: str, made: Made, address: str, visit: Visit) -> None:
-    ids = made[1]
+def test_every_download_of_a_chart_is_what_it_says(theme: str, ids: dict[str, str], address: str, visit: Visit) -> None:
     query = f"run={ids['stagewise0']}&runs={ids['stagewise0']},{ids['random']}"
     for name in PAGES[theme]:
         page = visit(f"{address}/{name}?{query}", color_scheme=theme)
@@ -120,16 +136,14 @@ def test_every_download_of_a_chart_is_what_it_says(theme: str, made: Made, addre
         page_of_chart = saved(page, "Chart (HTML")[1].decode()
         assert "Plotly.newPlot" in page_of_chart and not re.search(r'src="https?:', page_of_chart)
         file, png = saved(page, "Picture (PNG)")
-        assert file.endswith(".png")
         check_picture(png, chart, theme)
         heading, texts = words_of_svg(saved(page, "Picture (SVG)")[1])
         assert not fetched_for_pdf(page), "only once a PDF is requested"
         pdf = texts_of_pdf(saved(page, "Picture (PDF)")[1])
         assert {file.suffix for file in fetched_for_pdf(page)} == {".js", ".ttf"}
-        assert heading[0] in texts and heading[0] in pdf and heading[0] in page_of_chart, name
+        assert file.endswith(".png") and heading[0] in texts and heading[0] in pdf and heading[0] in page_of_chart, name
         if name == "compare":
-            assert any("; baseline " in line for line in heading) and "; baseline " in pdf, "all of the runs"
-            assert "; baseline " in latex
+            assert [text for text in ("\n".join(heading), pdf, latex) if "; baseline " not in text] == [], "all runs"
         else:
             assert "seed 0" in heading[1] and "seed 0" in pdf, "the run's short name"
         if name == "sparsity":
@@ -140,34 +154,29 @@ def test_every_download_of_a_chart_is_what_it_says(theme: str, made: Made, addre
 
 def check_zip(content: bytes, root: Path, ids: list[str], tmp_path: Path) -> ZipFile:
     """Check a zip: its manifest is right, and it has these runs, which verify after unzipping."""
-    archive = ZipFile(io.BytesIO(content))
+    archive, copy, stored = ZipFile(io.BytesIO(content)), Store(tmp_path / "runs"), Store(root)
     manifest = json.loads(archive.read("manifest.json"))
-    assert sorted(manifest["runs"]) == sorted(ids)
-    assert set(manifest["files"]) == set(archive.namelist()) - {"manifest.json"}
-    for name, note in manifest["files"].items():
-        assert hashlib.sha256(archive.read(name)).hexdigest() == note["sha256"], name
+    files = [name for name in archive.namelist() if name != "manifest.json"]
+    hashes = {name: hashlib.sha256(archive.read(name)).hexdigest() for name in files}
+    assert {name: note["sha256"] for name, note in manifest["files"].items()} == hashes
     archive.extractall(tmp_path)
-    copy = Store(tmp_path / "runs")
-    assert sorted(run.id for run in copy.list()) == sorted(ids) and not any(copy.verify(name) for name in ids)
-    assert all(copy.open(name).record == Store(root).open(name).record for name in ids)
+    assert sorted(manifest["runs"]) == sorted(run.id for run in copy.list()) == sorted(ids)
+    for name in ids:
+        assert copy.verify(name) == [] and copy.open(name).record == stored.open(name).record
     return archive
 
 
 def test_everything_of_a_run_is_one_zip(made: Made, address: str, visit: Visit, tmp_path: Path) -> None:
-    root, ids = made
-    page = visit(f"{address}/overview?run={ids['stagewise0']}")
+    root, run = made[0], made[1]["stagewise0"]
+    page = visit(f"{address}/overview?run={run}")
     page.get_by_text("Reproduce and export").click()
     file, content = saved(page, "Everything of this run (zip)")
-    assert file == f"{ids['stagewise0']}.zip"
-    archive = check_zip(content, root, [ids["stagewise0"]], tmp_path)
-    report = archive.read(f"reports/{ids['stagewise0']}.html")
+    assert file == f"{run}.zip"
+    report = check_zip(content, root, [run], tmp_path).read(f"reports/{run}.html")
     assert b"Content-Security-Policy" in report and b"plotly" in report.lower()
     assert len(saved(page, "Report (HTML)")[1]) == pytest.approx(len(report), rel=0.01)
-    stored = {
-        name: (root / ids["stagewise0"] / name).read_bytes() for name in Store(root).open(ids["stagewise0"]).files
-    }
-    assert saved(page, "Region (safetensors)")[1] == stored["region.safetensors"]
-    assert saved(page, "Ranking (safetensors)")[1] == stored["ranking.safetensors"]
+    for name in ("region.safetensors", "ranking.safetensors"):
+        assert saved(page, f"{name[:-12].title()} (safetensors)")[1] == (root / run / name).read_bytes(), name
 
 
 @pytest.mark.nightly
@@ -183,9 +192,8 @@ def test_two_runs_are_marked_compared_and_saved(made: Made, serve: Serve, visit:
     assert changed(page, before) == [before, ids["random"]]
     page.keyboard.press("Escape")  # an open list hides everything else from a screen reader
     file, content = saved(page, "Download (zip)")
-    assert file == "skillviz-2-runs.zip"
     chosen = json.loads(ZipFile(io.BytesIO(content)).read("manifest.json"))["runs"]
-    assert chosen == [before, ids["random"]]
+    assert (file, chosen) == ("skillviz-2-runs.zip", [before, ids["random"]])
     check_zip(content, root, chosen, tmp_path)
     page.get_by_role("button", name="Compare", exact=True).click()
     page.locator("h1", has_text="Compare runs").wait_for()
@@ -194,41 +202,40 @@ def test_two_runs_are_marked_compared_and_saved(made: Made, serve: Serve, visit:
     page.locator(".js-plotly-plot .main-svg").first.wait_for()
 
 
-@pytest.mark.nightly
-def test_a_link_is_copied_and_shows_the_same_view(made: Made, address: str, visit: Visit) -> None:
-    ids = made[1]
-    page = visit(
-        f"{address}/calibration?run={ids['random']}&kind=mass", permissions=["clipboard-read", "clipboard-write"]
-    )
+CLIPBOARD = ["clipboard-read", "clipboard-write"]
+
+
+def copied(page: Any) -> str:
+    """Return the text that the button for copying the link puts on the clipboard."""
     page.get_by_role("button", name="Copy link").click()
     page.get_by_text("Copied", exact=True).wait_for()
-    link = page.evaluate("navigator.clipboard.readText()")
+    return page.evaluate("navigator.clipboard.readText()")
+
+
+@pytest.mark.nightly
+def test_a_link_is_copied_and_shows_the_same_view(ids: dict[str, str], address: str, visit: Visit) -> None:
+    page = visit(f"{address}/calibration?run={ids['random']}&kind=mass", permissions=CLIPBOARD)
+    link = copied(page)
     assert link == page.url and "kind=mass" in link
-    other = visit(link)
-    expect(other, "/calibration", run=ids["random"], kind="mass")
+    expect(visit(link), "/calibration", run=ids["random"], kind="mass")
 
 
 @pytest.mark.nightly
 def test_the_address_of_a_comparison_is_short_and_its_copied_link_names_the_runs(
-    made: Made, address: str, visit: Visit
+    ids: dict[str, str], address: str, visit: Visit
 ) -> None:
-    ids = made[1]
-    page = visit(f"{address}/compare?run={ids['movement']}", permissions=["clipboard-read", "clipboard-write"])
+    page = visit(f"{address}/compare?run={ids['movement']}", permissions=CLIPBOARD)
     page.locator(".js-plotly-plot .main-svg").first.wait_for()
     settle(page)
     expect(page, "/compare", run=ids["movement"], runs=None)
-    page.get_by_role("button", name="Copy link").click()
-    page.get_by_text("Copied", exact=True).wait_for()
-    link = parse_qs(urlsplit(page.evaluate("navigator.clipboard.readText()")).query)
+    link = parse_qs(urlsplit(copied(page)).query)
     (runs,) = link.pop("runs")
     assert set(runs.split(",")) == {ids[name] for name in ("movement", "stagewise0", "random")}
     assert link == {"run": [ids["movement"]]}
     page.locator("[data-testid='stSidebarNav'] a", has_text="Calibration").click()
     page.locator("h1", has_text="Is the model's confidence justified?").wait_for()
     settle(page)
-    page.get_by_role("button", name="Copy link").click()
-    page.get_by_text("Copied", exact=True).wait_for()
-    assert "runs=" not in page.evaluate("navigator.clipboard.readText()"), "each page names its own"
+    assert "runs=" not in copied(page), "each page names its own"
 
 
 @pytest.mark.nightly

@@ -1,7 +1,5 @@
 """Tests of jobs in a browser: start, watch, reload, cancel, resume, kill; a new server shows each job's state."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -18,16 +16,12 @@ import pytest
 from skillviz import jobs
 from skillviz.runs.store import Store
 from skillviz.tasks.project import PROJECT
-from tests.e2e.server import settle, started
+from tests.e2e.conftest import LONG, SEARCHING, Visit, cancel, resume, settle
+from tests.e2e.server import started
 from tests.jobs.conftest import ended, stepped, until
 from tests.tiny import tiny_pair, tiny_task
 
-pytestmark = pytest.mark.e2e
-
-Visit = Callable[..., Any]
 Start = Callable[[], tuple[subprocess.Popen[bytes], str]]
-SEARCHING = re.compile(r"searching: step [\d,]+")
-LONG = 240_000  # milliseconds until a new process has torch and a model, on a busy machine
 
 
 @pytest.fixture(scope="session")
@@ -37,16 +31,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny_pair(folder, steps=60)
     tiny_task(folder)
     return folder
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """Return an empty store; jobs still alive at the end are cancelled."""
-    found = Store(tmp_path / "runs")
-    yield found
-    for job in jobs.list(found):
-        if job.is_open:
-            jobs.cancel(found, job.run_id)
 
 
 @pytest.fixture
@@ -103,9 +87,11 @@ def test_launched_watched_reloaded_and_opened(small: Path, store: Store, serve_o
     page = visit(form(address, small, 1500))
     page.set_viewport_size({"width": 1280, "height": 720})
     run_id = launched(page, store)
-    assert is_in_sight(page, page.get_by_text("Started. Follow it below"))
-    assert is_in_sight(page, page.get_by_role("button", name="Start"))
-    assert is_in_sight(page, page.get_by_text("stagewise · 5% · seed 0", exact=False).last)
+    for place in (
+        page.get_by_text("Started. Follow it below"), page.get_by_role("button", name="Start"),
+        page.get_by_text("stagewise · 5% · seed 0", exact=False).last,
+    ):  # fmt: skip
+        assert is_in_sight(page, place), place
     bar = page.locator("[data-testid='stProgress']")
     before = bar.inner_text()
     until(lambda: bar.count() == 0 or bar.inner_text() != before, 60)
@@ -131,18 +117,15 @@ def test_cancelled_killed_and_resumed_across_servers(small: Path, store: Store, 
     server, address = serve_own()
     page = visit(form(address, small, 300_000))
     run_id = launched(page, store)
-    page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("resumes from its last checkpoint").wait_for()
+    cancel(page)
     assert jobs.status(store, run_id).status == "cancelled"
-    page.get_by_role("button", name="Resume").click()
-    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+    resume(page)
 
     until(stepped(store, run_id))
     os.kill(process_of(store, run_id).pid, signal.SIGKILL)
     page.get_by_text("Killed.").wait_for()
     assert store.unreadable() == [] and store.list() == []
-    page.get_by_role("button", name="Resume").click()
-    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+    resume(page)
 
     os.kill(server.pid, signal.SIGKILL)
     server.wait(20)
@@ -159,9 +142,7 @@ def test_cancelled_killed_and_resumed_across_servers(small: Path, store: Store, 
     _, address = serve_own()
     page = visit(f"{address}/runs")
     page.get_by_text(re.compile("runs? that cannot be opened")).click()
-    page.get_by_role("button", name="Resume").click()
-    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
-    page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("resumes from its last checkpoint").wait_for()
+    resume(page)
+    cancel(page)
     assert "resuming after" in jobs.log_tail(store, run_id, 200)
     assert jobs.status(store, run_id).is_resumable

@@ -1,33 +1,36 @@
-"""Tests of sliders with local models: two readers at once, a killed worker, and bounded memory of the web process."""
+"""Tests of live pages: two readers at once, a killed worker, bounded memory, and bases and data from the hub."""
 
-from __future__ import annotations
-
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from skillviz.live.client import Client
+from skillviz.models.frozen_tensors import strip
+from skillviz.runs.produce import produce
 from skillviz.runs.store import Store
 from skillviz.show.sentences import metric_value
+from skillviz.tasks import registry
 from skillviz.tasks.project import PROJECT
-from tests.e2e.server import settle, started
+from tests.e2e import server
+from tests.e2e.conftest import LONG, Visit, settle
+from tests.e2e.server import started
 from tests.e2e.test_dashboard import expect
+from tests.hub import Hub, hub_of
+from tests.jobs.conftest import until
 from tests.live.conftest import lived
 from tests.pages.conftest import scored_world
+from tests.runs.tiny_world import spec_of
 
-__all__ = ["lived", "scored_world"]
-
-pytestmark = pytest.mark.e2e
-
-Visit = Callable[..., Any]
-LONG = 240_000  # milliseconds until a new worker has torch and the pair, on a busy machine
 METRICS = ("accuracy", "ece", "nll")
 GROWTH = 12 * 2**20  # allowed difference in bytes of the web process between two equal loads
 
@@ -70,14 +73,12 @@ class Dashboard:
 @pytest.fixture
 def dashboard(scored_world: Path, tmp_path: Path) -> Iterator[Dashboard]:
     """A fresh server over a copy of the scored run; its worker ends with it."""
-    store = tmp_path / "runs"
-    shutil.copytree(scored_world / "runs", store)
+    store = shutil.copytree(scored_world / "runs", tmp_path / "runs")
     (run,) = Store(store).list()
-    (near,) = run.record.spec.others
     server, address = started(PROJECT, tmp_path, {"SKILLVIZ_RUNS": str(store)})
     client = Client(store)
     client.ask("open", pair={"run": run.id}, timeout=LONG / 1000)
-    yield Dashboard(server, address, run.id, client, near)
+    yield Dashboard(server, address, run.id, client, *run.record.spec.others)
     for process in filter(None, (server, client.process)):
         process.kill()
         process.wait(20)
@@ -129,7 +130,7 @@ def test_a_worker_that_is_killed_is_replaced_by_the_next_move(dashboard: Dashboa
     page = visit(dashboard.page(51))
     before, worker = numbers(page), dashboard.worker()
     worker.kill()
-    until_gone(worker)
+    until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, 10)
     move(page, "ArrowRight", 1, 0)
     expect(page, alpha="52")
     assert numbers(page) == dashboard.numbers(52) != before
@@ -151,10 +152,72 @@ def test_the_web_process_does_not_grow_with_use(dashboard: Dashboard, visit: Vis
     assert "torch" not in " ".join(os.path.basename(m.path) for m in psutil.Process(dashboard.server.pid).memory_maps())
 
 
-def until_gone(process: psutil.Process) -> None:
-    """Return when the process has ended or is a zombie that its parent has not reaped."""
-    for _ in range(200):
-        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
-            return
-        psutil.wait_procs([process], timeout=0.05)
-    raise AssertionError("it lives")
+@pytest.fixture
+def world(lived: Path, tmp_path: Path) -> Path:
+    """Return a copy of the tiny pair and its task that a test may change."""
+    return shutil.copytree(lived, tmp_path / "world", ignore=shutil.ignore_patterns("runs"))
+
+
+@contextmanager
+def dashboard_of(folder: Path, **published: dict[str, Path]) -> Iterator[tuple[Hub, str]]:
+    """Yield a hub with these models or data sets, and the address of a dashboard that uses it, over runs/ of a folder.
+
+    The worker ends with the dashboard.
+    """
+    with hub_of(**{"models": {}, **published}) as hub:
+        environment = {"SKILLVIZ_RUNS": str(folder / "runs"), **hub.environment(folder / "home")}
+        with server.served(PROJECT, folder, environment) as address:
+            yield hub, address
+
+
+def download(page: Any, hub: Hub, name: str) -> Any:
+    """Click the button that downloads this name, before which nothing is asked, and return it."""
+    button = page.get_by_role("button", name=f"Download {name} from the Hugging Face Hub")
+    button.wait_for(timeout=LONG)
+    settle(page)
+    assert hub.asked == [], "nothing is asked before the click"
+    button.click()
+    return button
+
+
+@pytest.mark.nightly
+def test_the_base_is_downloaded_by_one_click(world: Path, tmp_path: Path, visit: Visit) -> None:
+    strip(world / "finetuned", world / "base", dtype="float16", hub="some/encoder")
+    run = produce(spec_of(world, sizes=("5%", "20%")), Store(tmp_path / "runs"))
+    published = (world / "base").rename(tmp_path / "published")
+    with dashboard_of(tmp_path, models={"some/encoder": published}) as (hub, address):
+        page = visit(f"{address}/interpolation?run={run.id}&alpha=51&exact=yes")
+        download(page, hub, "some/encoder").wait_for(state="detached", timeout=LONG)
+        page.locator("[data-testid='stMetricValue']").first.wait_for(timeout=LONG)
+        settle(page)
+        assert any(path.endswith("/model.safetensors") for path in hub.asked)
+        assert not page.get_by_text("This needs the weights").count()
+    assert os.environ.get("HF_HUB_OFFLINE") == "1"
+
+
+@pytest.mark.nightly
+def test_without_its_data_a_pair_is_asked_about_a_public_set_after_a_click(
+    world: Path, tmp_path: Path, visit: Visit
+) -> None:
+    public, file, built_in = tmp_path / "public", world / "task.yaml", registry.TASKS["sst2"]
+    task = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump({**task, "name": "sst2", "labels": list(built_in.labels)}))
+    run = produce(spec_of(world), Store(tmp_path / "runs"))
+    public.mkdir()
+    for split in ("train", "test"):
+        rows = [json.loads(line) for line in (world / f"{split}.jsonl").read_text().splitlines()]
+        lines = [json.dumps({"text": row["text"], "label": str(row["label"])}) for row in rows]
+        (public / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+        (world / f"{split}.jsonl").unlink()
+    with dashboard_of(tmp_path, datasets={built_in.data.id: public}) as (hub, address):
+        page = visit(f"{address}/surgery?run={run.id}")
+        page.get_by_text("This needs the run's own examples").wait_for(timeout=LONG)
+        page.get_by_label("Type one and press Enter").fill("the film was good")
+        page.keyboard.press("Enter")
+        page.get_by_text("; your region").first.wait_for(timeout=LONG)
+        page.goto(f"{address}/transfer?run={run.id}&also=sst2")
+        page.get_by_role("button", name="Score this task").click()
+        download(page, hub, built_in.data.id)
+        page.get_by_text("some may have been seen in training").wait_for(timeout=LONG)
+        assert any(path.endswith("/test.jsonl") for path in hub.asked)
+        assert page.get_by_text("SST-2 (other data)").count()

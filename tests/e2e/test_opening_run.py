@@ -1,13 +1,12 @@
-"""Tests that the run shown first is complete: every page works without a network and reports nothing missing.
+"""Tests of what ships: the run shown first is complete, and a new user's path through it works.
 
-The run is the first choice among the shipped ones (`show.entries.opening_entry`). ALLOWED lists what may be
-missing, with the reason; any other message about something missing fails.
+The run is the first choice among the shipped ones (`show.entries.opening_entry`). Every page works without a network
+and reports nothing missing. ALLOWED lists what may be missing, with the reason; any other message about something
+missing fails.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
+import time
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,14 @@ from urllib.parse import urlencode
 import pandas as pd
 import pytest
 
+from skillviz import jobs
 from skillviz.runs.store import Store
 from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import HOME, PAGES
-from tests.e2e.conftest import settle
+from skillviz.ui.pages.tour.tour_page import STEPS
+from tests.e2e.conftest import LONG, SEARCHING, Serve, Visit, cancel, go_to, settle
 from tests.small_world import opening_run
 
-pytestmark = pytest.mark.e2e
-
-Serve, Visit = Callable[[Path], str], Callable[..., Any]
-LONG = 240_000  # milliseconds until a new worker has torch and the pair
 EMPTY = re.compile(
     r"not measured|not on this machine|needs the weights|needs the run's own|stored no |nothing to show|not scored yet|"
     r"no other task scored|scored on its own task alone|no points between|is not stored|not stored at|not computed|"
@@ -75,22 +72,16 @@ def text_of(page: Any) -> str:
     return str(page.locator("[data-testid='stMain']").inner_text())
 
 
-def figures_of(page: Any) -> int:
-    """Return the number of drawn figures."""
-    return int(page.locator(".js-plotly-plot .main-svg:first-child").count())
-
-
 def problems_of(page: Any, name: str) -> list[str]:
     """Return the problems of a loaded page: messages about something missing, and absent texts or figures."""
     seen = text_of(page)
-    found = [match for match in EMPTY.finditer(seen) if (name, match[0].lower().strip()) not in ALLOWED]
     missing = [
-        f"{name}: {seen[max(0, match.start() - 60) : match.end() + 60]!r}".replace("\\n", " ") for match in found
-    ]
+        f"{name}: {seen[max(0, match.start() - 60) : match.end() + 60]!r}".replace("\\n", " ")
+        for match in EMPTY.finditer(seen) if (name, match[0].lower().strip()) not in ALLOWED
+    ]  # fmt: skip
     missing += [f"{name}: does not say {words!r}" for words in SAYS.get(name, ()) if words not in seen]
-    if (drawn := figures_of(page)) < FIGURES.get(name, 0):
-        missing.append(f"{name}: {drawn} figures of {FIGURES[name]}")
-    return missing
+    drawn, least = page.locator(".js-plotly-plot .main-svg:first-child").count(), FIGURES.get(name, 0)
+    return missing + [f"{name}: {drawn} figures of {least}"] * (drawn < least)
 
 
 def test_no_page_of_the_opening_run_is_empty(newcomer: str, visit: Visit) -> None:
@@ -102,10 +93,10 @@ def test_no_page_of_the_opening_run_is_empty(newcomer: str, visit: Visit) -> Non
         settle(page)
         page.wait_for_timeout(500)  # figures below the first one follow
         settle(page)
+        assert page.locator("h1").first.inner_text() == brief.question
         problems += problems_of(page, name)
-    if len(run.record.transfers) < OTHERS:
-        problems.append(f"transfer: {len(run.record.transfers)} other data sets of {OTHERS}")
     assert not problems, "\n".join(problems)
+    assert len(run.record.transfers) >= OTHERS
 
 
 def test_the_models_of_the_opening_run_answer(newcomer: str, tmp_path: Path, visit: Visit) -> None:
@@ -117,8 +108,7 @@ def test_the_models_of_the_opening_run_answer(newcomer: str, tmp_path: Path, vis
     page.get_by_text("Does it add up?").wait_for(timeout=LONG)
     settle(page)
     assert "confident" in text_of(page)
-    page.goto(f"{newcomer}/surgery?run={run.id}")
-    settle(page)
+    go_to(page, f"{newcomer}/surgery?run={run.id}")
     page.get_by_role("button", name="Score this graft").click()
     page.get_by_text("All models are scored on the same examples").wait_for(timeout=LONG)
     settle(page)
@@ -155,3 +145,87 @@ def test_launch_localizes_on_an_example_pair(data: str, newcomer: str, tmp_path:
     settle(page)
     (made,) = Store(tmp_path / "runs").list()
     assert made.id in page.url and made.record.metrics["test"].states.keys() >= {"pretrained", "grafted", "finetuned"}
+
+
+OTHER_NUMBERS = """before => JSON.stringify(before) !== JSON.stringify(
+  [...document.querySelectorAll("[data-testid='stMetricValue']")].map(each => each.innerText))"""
+TYPED = "The plot was not good, but we loved the music."
+
+
+@pytest.mark.nightly
+def test_tour_launch_watch_open_then_cancel_and_resume(store: Store, serve: Serve, visit: Visit) -> None:
+    address = serve(store.root)
+    page = visit(f"{address}/tour")
+    page.locator("h1", has_text=PAGES["tour"].question).wait_for()
+    sentence = page.get_by_role("textbox", name=re.compile("^Sentence"))
+    sentence.fill(TYPED)
+    sentence.press("Control+Enter")
+    page.get_by_text(re.compile("fine-tuned", re.I)).first.wait_for()
+    settle(page)
+    page.get_by_role("radio").first.or_(page.locator("[data-testid='stRadio'] label").first).first.click()
+    page.get_by_role("button", name="Next").click()
+    page.locator("h2", has_text=STEPS[1].title).wait_for()
+    assert "step=2" in page.url
+
+    go_to(page, f"{address}/launch?new.trial=yes&new.stagewise.steps=10&new.interpolation=no")
+    page.get_by_text("The two fit").wait_for()
+    page.get_by_role("button", name="Start", exact=False).click()
+    progress = page.get_by_text(SEARCHING)
+    progress.wait_for(timeout=LONG)
+    first = SEARCHING.search(progress.inner_text())[0]
+    page.wait_for_function("old => !document.body.innerText.includes(old)", arg=first, timeout=LONG)
+    page.get_by_role("link", name="Open the run").click(timeout=LONG)
+    page.locator("h1", has_text=PAGES["overview"].question).wait_for()
+    (made,) = store.list()
+    assert store.verify(made.id) == []
+    page.wait_for_url(lambda url: made.id in url)
+
+    # A job that is too long to end by itself is cancelled: its region is kept, and it resumes from there.
+    go_to(page, f"{address}/launch?{urlencode({'new.stagewise.steps': 100_000})}")
+    page.get_by_role("button", name="Start", exact=False).click()
+    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+    cancel(page)
+    (job,) = [job for job in jobs.list(store) if job.status == "cancelled"]
+    assert job.is_resumable
+    page.get_by_role("button", name="Resume").click()
+    end = time.monotonic() + LONG / 1000
+    while "resuming after" not in jobs.log_tail(store, job.run_id, 200):
+        assert time.monotonic() < end, "the job was not resumed"
+        page.wait_for_timeout(200)
+    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+    cancel(page)
+    assert [run.record.status for run in store.list()] == ["finished"]
+
+
+def test_the_slider_moves_the_numbers_and_the_link_keeps_them(address: str, run_id: str, visit: Visit) -> None:
+    page = visit(f"{address}/interpolation?run={run_id}")
+    values = page.locator("[data-testid='stMetricValue']")
+    at_half = values.all_inner_texts()
+    slider = page.get_by_role("slider").first
+    for _ in range(4):  # ten hundredths per step of the stored grid
+        slider.press("PageUp")
+    settle(page)
+    page.wait_for_function("() => !location.search.includes('alpha=50')")
+    page.wait_for_function(OTHER_NUMBERS, arg=at_half)
+    settle(page)
+    moved = values.all_inner_texts()
+    assert moved != at_half and len(moved) == len(at_half) >= 4
+    copy = visit(page.url)
+    assert copy.locator("[data-testid='stMetricValue']").all_inner_texts() == moved
+
+
+@pytest.mark.nightly
+def test_a_typed_sentence_is_scored_and_explained(address: str, run_id: str, visit: Visit) -> None:
+    page = visit(f"{address}/examples?{urlencode({'run': run_id, 'look': 'typed'})}")
+    field = page.get_by_role("textbox", name="Sentence")
+    field.fill(TYPED)
+    field.press("Enter")
+    page.get_by_text(re.compile(r"\d+\.\d% confident")).nth(2).wait_for(timeout=LONG)
+    page.get_by_role("heading", name="Does it add up?").wait_for(timeout=LONG)
+    settle(page)
+    assert page.locator(".js-plotly-plot").count() >= 3
+    copy = visit(page.url)
+    assert copy.get_by_role("textbox", name="Sentence").input_value() == TYPED
+    said = re.compile(r"\d+\.\d% confident")
+    copy.get_by_text(said).nth(2).wait_for(timeout=LONG)
+    assert copy.get_by_text(said).all_inner_texts() == page.get_by_text(said).all_inner_texts()

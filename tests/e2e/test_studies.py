@@ -1,20 +1,15 @@
 """Tests of the scoreboard of the paper and the list of studies in a browser: a click or a key on a row opens it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skillviz.studies.paper.experiments import EXPERIMENTS
-from tests.e2e.conftest import settle
+from tests.e2e.conftest import Serve, Visit, settle
 from tests.e2e.test_dashboard import expect
 from tests.studies.fake_study import fake_study
 
-pytestmark = pytest.mark.e2e
-Serve, Visit = Callable[[Path], str], Callable[..., Any]
 HEAD, ROW = 35, 35  # pixels of the table's head and of a row
 
 
@@ -30,8 +25,8 @@ def test_a_click_on_the_scoreboard_and_no_arrow_key_opens_the_experiment_with_it
     serve: Serve, visit: Visit, tmp_path: Path
 ) -> None:
     fake_study(tmp_path / "runs", "table2")
-    page = visit(f"{serve(tmp_path / 'runs')}/paper")
-    before = [claim for row in EXPERIMENTS.values() for claim in row.claims].index(EXPERIMENTS["table2"].claims[1])
+    page, table2 = visit(f"{serve(tmp_path / 'runs')}/paper"), EXPERIMENTS["table2"]
+    before = [claim for row in EXPERIMENTS.values() for claim in row.claims].index(table2.claims[1])
     assert page.locator(".js-plotly-plot").count() == 0
     click(page, -1)
     expect(page, item=None)  # the head is not a row
@@ -42,15 +37,13 @@ def test_a_click_on_the_scoreboard_and_no_arrow_key_opens_the_experiment_with_it
     settle(page)
     expect(page, item=None)
     click(page, before)
-    expect(page, item="table2", claim=EXPERIMENTS["table2"].claims[1].text)
-    page.get_by_role("heading", name=EXPERIMENTS["table2"].title).wait_for()
+    expect(page, item="table2", claim=table2.claims[1].text)
+    page.get_by_role("heading", name=table2.title).wait_for()
     page.locator(".js-plotly-plot").first.wait_for()
-    page.keyboard.press("ArrowUp")
-    settle(page)
-    expect(page, item="table2", claim=EXPERIMENTS["table2"].claims[1].text)
-    page.keyboard.press("Shift+Space")
-    settle(page)
-    expect(page, item="table2", claim=None)
+    for key, claim in (("ArrowUp", table2.claims[1].text), ("Shift+Space", None)):
+        page.keyboard.press(key)
+        settle(page)
+        expect(page, item="table2", claim=claim)
 
 
 @pytest.mark.nightly

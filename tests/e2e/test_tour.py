@@ -1,27 +1,18 @@
 """Tests of the tour in a browser, over a run of a tiny pair: its first step live, a copied link, presenter mode."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skillviz.tasks.project import PROJECT
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.tour.tour_page import STEPS
-from tests.e2e.conftest import served, settle
+from tests.e2e.conftest import LONG, Visit, served, settle, without_runs
 from tests.e2e.test_dashboard import expect, query
 from tests.live.conftest import lived
 
-__all__ = ["lived"]
-
-pytestmark = pytest.mark.e2e
-
-Visit = Callable[..., Any]
-LONG = 240_000  # milliseconds until a new worker has torch and the pair, on a busy machine
 SIDEBAR = "[data-testid='stSidebar']"
 SIZE_OF_TYPE = "element => parseFloat(getComputedStyle(element).fontSize)"
 
@@ -29,13 +20,8 @@ SIZE_OF_TYPE = "element => parseFloat(getComputedStyle(element).fontSize)"
 @pytest.fixture
 def tour(lived: Path, tmp_path: Path) -> Iterator[str]:
     """The bare address of a dashboard on the tiny pair's run, where no other ships; the server ends with the test."""
-    project, store = tmp_path / "project", tmp_path / "runs"
-    for name in ("skillviz", "pages", ".streamlit"):
-        shutil.copytree(PROJECT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("dashboard.py", "pyproject.toml"):
-        shutil.copy(PROJECT / name, project / name)
-    shutil.copytree(lived / "runs", store)
-    with served(store, tmp_path, project) as address:
+    store = shutil.copytree(lived / "runs", tmp_path / "runs")
+    with served(store, tmp_path, without_runs(tmp_path / "project")) as address:
         yield address
 
 

@@ -1,9 +1,11 @@
 """Slow twins of the scores of predictions, one example at a time, from the formulas of PAPER.md, section 6; and of
-agreement, McNemar's test over all falls of the coins, confusion and results by class."""
+agreement, McNemar's test over all falls of the coins, confusion and results by class; AUROC and the variance of
+DeLong, DeLong and Clarke-Pearson (1988) by pairs, and risk by coverage over all orders."""
 
 import math
 from functools import partial
-from itertools import pairwise, product
+from itertools import pairwise, permutations, product
+from statistics import covariance as covariance_of
 from statistics import fmean
 
 
@@ -58,8 +60,9 @@ def nll(logits, labels):
 
 def brier(logits, labels):
     """Mean over examples of the squared errors of all classes."""
-    rows = zip(map(softmax, logits), labels, strict=True)
-    return sum((p - (k == label)) ** 2 for row, label in rows for k, p in enumerate(row)) / len(labels)
+    return sum(
+        (p - (k == label)) ** 2 for row, label in zip(logits, labels, strict=True) for k, p in enumerate(softmax(row))
+    ) / len(labels)
 
 
 def f1(logits, labels, positive=1):
@@ -120,10 +123,8 @@ def exact_p(n01, n10):
 
 def confusion(logits, labels, classes):
     """Counts [true class][predicted class]."""
-    counts = [[0] * classes for _ in range(classes)]
-    for row, label in zip(logits, labels, strict=True):
-        counts[label][largest(row)] += 1
-    return counts
+    pairs = [(label, largest(row)) for row, label in zip(logits, labels, strict=True)]
+    return [[pairs.count((true, said)) for said in range(classes)] for true in range(classes)]
 
 
 def results(logits, labels, c):
@@ -131,7 +132,34 @@ def results(logits, labels, c):
     predicted = [i for i, row in enumerate(logits) if largest(row) == c]
     true = [i for i, label in enumerate(labels) if label == c]
     right = [i for i in predicted if i in true]
-    precision = len(right) / len(predicted) if predicted else None
-    recall = len(right) / len(true) if true else None
-    f1 = 2 * len(right) / (len(predicted) + len(true)) if 0 < len(true) < len(labels) else None
-    return precision, recall, f1
+    return (
+        len(right) / len(predicted) if predicted else None,
+        len(right) / len(true) if true else None,
+        2 * len(right) / (len(predicted) + len(true)) if 0 < len(true) < len(labels) else None,
+    )
+
+
+def wins(x, y):
+    """1 if x is larger, 1/2 if both are equal, else 0."""
+    return (x > y) + 0.5 * (x == y)
+
+
+def auroc(inside, outside):
+    """The AUROC: the mean of `wins` over all pairs."""
+    return fmean(wins(x, y) for x in inside for y in outside)
+
+
+def covariance(first, second):
+    """The covariance of the AUROCs of two models on the same examples, each given as (inside, outside)."""
+    parts = [
+        ([fmean(wins(x, y) for y in outside) for x in inside], [fmean(wins(x, y) for x in inside) for y in outside])
+        for inside, outside in (first, second)
+    ]
+    return sum(covariance_of(one, other) / len(one) for one, other in zip(*parts, strict=True))
+
+
+def risks(sure, wrong):
+    """The mean share of wrong answers among the k surest examples, k = 1 to n."""
+    n = len(sure)
+    orders = [order for order in permutations(range(n)) if all(sure[a] >= sure[b] for a, b in pairwise(order))]
+    return [fmean(fmean(wrong[i] for i in order[:k]) for order in orders) for k in range(1, n + 1)]

@@ -5,11 +5,6 @@ import math
 Z, NORMAL = 2.1, 1.96
 
 
-def beyond(x):
-    """Probability that a standard normal exceeds x."""
-    return 0.5 * math.erfc(x / math.sqrt(2))
-
-
 def wilson(hits, count):
     """Wilson's score interval of a share, 95%."""
     share, z2 = hits / count, NORMAL**2
@@ -20,9 +15,8 @@ def wilson(hits, count):
 
 def bins_of(confidences, rights, edges):
     """The examples of every bin (lower, upper] that is not empty, as lists of (confidence, right)."""
-    numbers = [sum(c > edge for edge in edges[1:-1]) for c in confidences]
-    rows = list(zip(numbers, confidences, rights, strict=True))
-    return [[(c, r) for number, c, r in rows if number == wanted] for wanted in sorted(set(numbers))]
+    rows = [(sum(c > edge for edge in edges[1:-1]), c, r) for c, r in zip(confidences, rights, strict=True)]
+    return [[(c, r) for number, c, r in rows if number == wanted] for wanted in sorted({row[0] for row in rows})]
 
 
 class Bin:
@@ -54,7 +48,8 @@ class Bin:
             fold = max(beyond_zero - (0.0 if sign > 0 else gap), 0.0)
         elif noise > 0:
             x = gap / math.sqrt(noise)
-            fold = math.sqrt(noise) * (math.exp(-x * x / 2) / math.sqrt(2 * math.pi) - x * beyond(x))
+            beyond = math.erfc(x / math.sqrt(2)) / 2  # the probability that a standard normal exceeds x
+            fold = math.sqrt(noise) * (math.exp(-x * x / 2) / math.sqrt(2 * math.pi) - x * beyond)
         mean = gap + 2 * fold
         return mean, max(gap**2 + noise - mean**2, 0.0)
 

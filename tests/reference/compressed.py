@@ -27,6 +27,5 @@ def slow_low_rank(movement: np.ndarray, rank: int) -> tuple[np.ndarray, int]:
     if movement.ndim > 2:
         parts = [slow_low_rank(part, rank) for part in movement]
         return np.stack([part for part, _ in parts]), sum(count for _, count in parts)
-    _, vectors = np.linalg.eigh(movement.T @ movement)
-    leading = vectors[:, -rank:]
+    leading = np.linalg.eigh(movement.T @ movement).eigenvectors[:, -rank:]
     return movement @ leading @ leading.T, 4 * sum(rank * length for length in movement.shape)

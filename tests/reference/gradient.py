@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from skillviz.core.encoded import Encoded
@@ -28,7 +27,7 @@ class PlainModel:
         values = {name: part.reshape(shape) for (name, shape), part in zip(shapes, parts, strict=True)}
 
         def scores(ids: torch.Tensor) -> torch.Tensor:
-            return functional_call(self.model, values, kwargs={"input_ids": ids[None]}).logits[0]
+            return torch.func.functional_call(self.model, values, kwargs={"input_ids": ids[None]}).logits[0]
 
         return torch.stack([self.read(scores, int(row)) for row in rows])
 
@@ -39,15 +38,15 @@ class PlainModel:
             return scores(ids)
         if self.readout == "prompt":
             return scores(ids)[int(self.encoded.positions[row])][torch.from_numpy(self.encoded.label_ids)]
-        likelihoods = []
-        for answer in map(torch.from_numpy, self.encoded.answers[row]):
-            log_p = scores(torch.cat([ids, answer]))[len(ids) - 1 : -1].log_softmax(-1)
-            likelihoods.append(log_p[range(len(answer)), answer].sum())
-        return torch.stack(likelihoods)
+        answers = [torch.from_numpy(answer) for answer in self.encoded.answers[row]]
+        log_p = [scores(torch.cat([ids, answer]))[len(ids) - 1 : -1].log_softmax(-1) for answer in answers]
+        return torch.stack([p[range(len(a)), a].sum() for p, a in zip(log_p, answers, strict=True)])
 
     def loss_at(self, theta: Any, rows: np.ndarray) -> torch.Tensor:
         """The mean cross-entropy over the rows at a vector [d], differentiable by that vector."""
-        return cross_entropy(self.logits_at(theta, rows), torch.from_numpy(self.encoded.labels[rows]))
+        return torch.nn.functional.cross_entropy(
+            self.logits_at(theta, rows), torch.from_numpy(self.encoded.labels[rows])
+        )
 
     def loss_and_gradient(self, theta: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray]:
         """The mean cross-entropy over the rows and its gradient [d], float64."""
@@ -95,8 +94,8 @@ def slow_purify(
         s = s.detach().requires_grad_(True)
         u = torch.sigmoid(s - bias)
         theta = start + (inside * (1 - u) + (1 - inside) * u) * allowed * torch.tensor(tuned - base)
-        loss = sum(model.loss_at(theta, chosen) for model, chosen in zip(models, rows, strict=True))
-        (slope,) = torch.autograd.grad(loss, s)
+        losses = [model.loss_at(theta, chosen) for model, chosen in zip(models, rows, strict=True)]
+        (slope,) = torch.autograd.grad(sum(losses), s)
         s = s.detach() - lr * torch.where(inside > 0, sign * slope, slope)
     chosen = ((s > bias) & (allowed > 0)) ^ (inside > 0)
     return s.numpy(), set(chosen.nonzero().squeeze(1).tolist())

@@ -45,8 +45,15 @@ def tango(only_a, only_b, n):
 
 def resampled(metric, weights, *columns):
     """The metric of each resample: example i is repeated weights[i] times in every column."""
-    picks = [[i for i, times in enumerate(row) for _ in range(int(times))] for row in weights]
-    return [metric(*[[column[i] for i in pick] for column in columns]) for pick in picks]
+    return [
+        metric(
+            *[
+                [value for value, times in zip(column, row, strict=True) for _ in range(int(times))]
+                for column in columns
+            ]
+        )
+        for row in weights
+    ]
 
 
 def percentile(values, share):

@@ -9,6 +9,6 @@ def mean_over_log_size(sizes: list[float], values: list[float], smallest: float,
     area = 0.0
     for (left, a), (right, b) in pairwise(sorted(zip(sizes, values, strict=True))):
         begin, end = max(left, smallest), min(right, largest)
-        ways = [math.log(size / left) / math.log(right / left) for size in (begin, end)]
-        area += max(math.log(end / begin), 0) * sum(a + way * (b - a) for way in ways) / 2
+        heights = [a + math.log(size / left) / math.log(right / left) * (b - a) for size in (begin, end)]
+        area += max(math.log(end / begin), 0) * sum(heights) / 2
     return area / math.log(largest / smallest)

@@ -29,9 +29,10 @@ def mean_iou(size_a, size_b, d):
 
 def alike(b):
     """Every region, as a set, with b's number of entries in each tensor."""
-    tensors = [[(name, i) for i in range(math.prod(shape))] for name, shape in b.shapes.items()]
-    counts = [len(b.indices.get(name, ())) for name in b.shapes]
-    parts = (combinations(tensor, count) for tensor, count in zip(tensors, counts, strict=True))
+    parts = (
+        combinations([(name, i) for i in range(math.prod(shape))], len(b.indices.get(name, ())))
+        for name, shape in b.shapes.items()
+    )
     return [set(chain(*chosen)) for chosen in product(*parts)]
 
 
@@ -43,11 +44,6 @@ def matched_means(a, b):
     return math.fsum(shares) / len(shares), math.fsum(ious) / len(ious)
 
 
-def matched_counts(a, b):
-    """The numbers of entries that a shares with every region that has b's number of entries in each tensor."""
-    return [len(entries(a) & other) for other in alike(b)]
-
-
 def recovery(region, true, shapes, movement):
     """(precision, chance, recall, rank of the true tensor); regions are sets of (name, flat index)."""
     places = [(name, flat) for name, shape in shapes.items() for flat in range(math.prod(shape))]
@@ -57,6 +53,9 @@ def recovery(region, true, shapes, movement):
     density = {name: sum(n == name for n, _ in region) / math.prod(shape) for name, shape in shapes.items()}
     right, ordered = density[max(of_true, key=lambda name: of_true[name])], sorted(density.values(), reverse=True)
     ranks = [number for number, value in enumerate(ordered, start=1) if value == right]
-    precision = len(moved & true & region) / len(moved & region) if moved & region else math.nan
-    recall = sum(square[place] for place in true & region) / sum(square[place] for place in true)
-    return precision, len(moved & true) / len(moved), recall, sum(ranks) / len(ranks)
+    return (
+        len(moved & true & region) / len(moved & region) if moved & region else math.nan,
+        len(moved & true) / len(moved),
+        sum(square[place] for place in true & region) / sum(square[place] for place in true),
+        sum(ranks) / len(ranks),
+    )

@@ -21,9 +21,6 @@ LENGTH = 128  # tokens that every input is padded to
 MICRO_BATCH = 8
 BATCH = 1024
 STEPS = 100
-LEARNING_RATE = 1e7
-BIAS = 10.0
-BASE_SHARE = 1e-5
 
 
 class Outcome(NamedTuple):
@@ -52,9 +49,9 @@ class ReferenceLoop:
         validation: Encoded,
         *,
         batch_size: int = BATCH,
-        lr: float = LEARNING_RATE,
-        bias: float = BIAS,
-        base_share: float = BASE_SHARE,
+        lr: float = 1e7,
+        bias: float = 10.0,
+        base_share: float = 1e-5,
         length: int = LENGTH,
         seed: int = 0,
     ) -> None:
@@ -86,8 +83,8 @@ class ReferenceLoop:
             self.scores[name] -= self.lr * (sign * movement * gradient * u * (1 - u)).to(u.dtype)
         rounded = self.rounded()
         self._graft({name: mask.to(soft[name].dtype) for name, mask in rounded.items()})
-        sample = self.order.permutation(len(self.train))[: self.batch_size]
-        score = self._accuracy(self.train, sample) + self._accuracy(self.validation, np.arange(len(self.validation)))
+        score = self._accuracy(self.train, self.order.permutation(len(self.train))[: self.batch_size])
+        score += self._accuracy(self.validation, np.arange(len(self.validation)))
         if score > self.best_score:
             self.best, self.best_score, self.best_step = rounded, score, self.steps
         return Outcome(self.steps, loss, sum(int(mask.sum()) for mask in rounded.values()), score)
@@ -122,8 +119,8 @@ class ReferenceLoop:
 
     @torch.no_grad()
     def _accuracy(self, examples: Encoded, rows: np.ndarray) -> float:
-        batches = self._batches(examples, rows)
-        return sum(int((self.model(**i).logits.argmax(-1) == y).sum()) for i, y in batches) / len(rows)
+        rights = (self.model(**inputs).logits.argmax(-1) == labels for inputs, labels in self._batches(examples, rows))
+        return sum(int(right.sum()) for right in rights) / len(rows)
 
     def _batches(self, examples: Encoded, rows: np.ndarray) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
         """Yield micro-batches of these examples in the given order, all padded to the same length."""
@@ -140,8 +137,8 @@ class ReferenceLoop:
             }
             if examples.token_type_ids is not None:
                 inputs["token_type_ids"] = padded([examples.token_type_ids[row] for row in part], 0)
-            labels = torch.from_numpy(examples.labels[part])
-            yield {name: tensor.to(self.device) for name, tensor in inputs.items()}, labels.to(self.device)
+            on_device = {name: tensor.to(self.device) for name, tensor in inputs.items()}
+            yield on_device, torch.from_numpy(examples.labels[part]).to(self.device)
 
     def _largest_movers(self, share: float) -> dict[str, Tensor]:
         """Return the starting mask: movement strictly above the s-th largest, so that it has at most s - 1 entries."""
@@ -153,8 +150,8 @@ class ReferenceLoop:
     def _uniform(self, seed: int) -> dict[str, Tensor]:
         """Return S of all entries from one seeded generator on the CPU, cut into the parameters' shapes."""
         shapes = {name: parameter_of(self.model, name).shape for name in self.names}
-        drawn = torch.rand(sum(map(math.prod, shapes.values())), generator=torch.Generator().manual_seed(seed))
-        parts = drawn.split([math.prod(shape) for shape in shapes.values()])
+        sizes = [math.prod(shape) for shape in shapes.values()]
+        parts = torch.rand(sum(sizes), generator=torch.Generator().manual_seed(seed)).split(sizes)
         return {
             name: part.view(shape).to(self.device) for (name, shape), part in zip(shapes.items(), parts, strict=True)
         }

@@ -20,11 +20,10 @@ def entries(expression, table, runs):
 
 def meets(expression, parameter, place):
     """True if the entry at `place` (one number per axis) meets every condition."""
-    row = place[0] if len(place) > 1 else 0
     wanted = {
-        r
+        row
         for value in expression.get("rows", [])
-        for r in (range(value[0], value[1] + 1) if isinstance(value, list) else [value])
+        for row in (range(value[0], value[1] + 1) if isinstance(value, list) else [value])
     }
     return (
         ("layers" not in expression or parameter.layer in expression["layers"])
@@ -34,7 +33,7 @@ def meets(expression, parameter, place):
         )
         and ("parameters" not in expression or parameter.name in expression["parameters"])
         and ("biases" not in expression or parameter.is_bias == expression["biases"])
-        and ("rows" not in expression or row in wanted)
+        and ("rows" not in expression or (place[0] if len(place) > 1 else 0) in wanted)
     )
 
 
@@ -43,28 +42,24 @@ ATTENTION = ("query", "key", "value", "attention output")
 
 def cell_of(parameter, flat: int) -> tuple[int | None, str, None]:
     """Layer and column of the map of one entry."""
-    if parameter.is_bias:
-        return parameter.layer, "bias", None
-    return parameter.layer, kind_and_place(parameter, flat)[0], None
+    return parameter.layer, "bias" if parameter.is_bias else kind_and_place(parameter, flat)[0], None
 
 
 def kind_and_place(parameter, flat: int) -> tuple[str, int, int]:
     """Kind of one entry, its position along the axis of the heads inside that kind's part, and that axis' length."""
-    index = np.unravel_index(flat, parameter.shape)
     if parameter.fused is None:
         return parameter.kind, -1, -1
-    axis, groups = parameter.fused.axis, parameter.fused.groups
+    axis = parameter.fused.axis
     length = parameter.shape[axis]
-    width = length // (3 * groups)
-    block, inside = divmod(int(index[axis]), width)
+    width = length // (3 * parameter.fused.groups)
+    block, inside = divmod(int(np.unravel_index(flat, parameter.shape)[axis]), width)
     return ("query", "key", "value")[block % 3], block // 3 * width + inside, length // 3
 
 
 def row_of(parameter, flat: int) -> list[tuple[int | None, str, int]]:
     """Layer, kind and row of one entry of a matrix; none for a vector."""
-    if len(parameter.shape) != 2:
-        return []
-    return [(parameter.layer, kind_and_place(parameter, flat)[0], flat // parameter.shape[1])]
+    is_matrix = len(parameter.shape) == 2
+    return [(parameter.layer, kind_and_place(parameter, flat)[0], flat // parameter.shape[1])] if is_matrix else []
 
 
 def heads_of(parameter, flat: int, model_type: str, heads: int, width: int) -> list[int]:
@@ -73,9 +68,8 @@ def heads_of(parameter, flat: int, model_type: str, heads: int, width: int) -> l
     if kind not in ATTENTION or (kind == "attention output" and parameter.is_bias):
         return []
     if along < 0:
-        index = np.unravel_index(flat, parameter.shape)
         axis = 0 if parameter.is_bias or (kind != "attention output") == (model_type != "gpt2") else 1
-        along, size = int(index[axis]), parameter.shape[axis]
+        along, size = int(np.unravel_index(flat, parameter.shape)[axis]), parameter.shape[axis]
     else:
         size = parameter.shape[parameter.fused.axis] // 3
     share = heads // (size // width)  # query heads that share one key or value head

@@ -32,8 +32,7 @@ def slow_equal_shares(distance: Sequence[Sequence[float]], k: int) -> list[int]:
 
 def slow_moved_top(scores: Sequence[float], movement: Sequence[float], k: int) -> list[int]:
     """The k best moved entries, best first, followed by unmoved ones, by index."""
-    moved = [i for i in slow_top(scores, len(scores)) if movement[i] != 0]
-    return [*moved, *(i for i in range(len(scores)) if movement[i] == 0)][:k]
+    return sorted(slow_top(scores, len(scores)), key=lambda i: i + 1 if movement[i] == 0 else 0)[:k]
 
 
 def slow_candidates(tau: np.ndarray, share: float, size: int) -> list[int]:
@@ -143,10 +142,9 @@ def slow_judged(
         most = max(1, round(size * rate * (1 - 0.95 * past)))
         members = exchanged(members, score, size, most, step == len(draws), fixed)
         if step > len(draws) - judged:
-            filled = set(sorted(candidates, key=lambda i: (i not in members, -score[i], i))[:size])
-            looked_at.append((step, filled, signs_now()))
-    losses = [gradient(grafted(region, by), held)[0] for _, region, by in looked_at]
-    chosen, region, by = looked_at[int(np.argmin(losses))]
+            filled = sorted(candidates, key=lambda i: (i not in members, -score[i], i))[:size]
+            looked_at.append((step, set(filled), signs_now()))
+    chosen, region, by = min(looked_at, key=lambda one: gradient(grafted(*one[1:]), held)[0])
     return sorted(region - set(fixed), key=lambda i: (tau[i] == 0, -score[i], i)), chosen, by
 
 
@@ -158,9 +156,8 @@ def slow_nested(
     order, signs = list[int](), dict[int, float]()
     for number, rung in enumerate(rungs):
         candidates = slow_candidates(tuned.astype(F) - base.astype(F), share, rung)
-        drawn = draws[number * steps : (number + 1) * steps]
-        args = (held, rung, candidates, max(1, len(order)), rate, judged, tuple(order))
-        new, _, by = slow_judged(base, tuned, gradient, drawn, *args, signs if free else None)
+        args = (held, rung, candidates, max(1, len(order)), rate, judged, tuple(order), signs if free else None)
+        new, _, by = slow_judged(base, tuned, gradient, draws[number * steps :][:steps], *args)
         order += new
         signs |= {i: by[i] for i in new}
     return order, signs

@@ -1,9 +1,6 @@
 """Slow twins of the factorization, its matching and its comparison with controls, from the formulas, with loops."""
 
 from itertools import permutations
-from math import sqrt
-
-import numpy as np
 
 Rows = list[list[float]]
 
@@ -31,7 +28,7 @@ def slow_factorized(effects: Rows, weights: list[float], uses: Rows, loadings: R
             ]
             for r in range(count)
         ]  # fmt: skip
-    lengths = [sqrt(sum(value**2 for value in row)) for row in h]
+    lengths = [sum(value**2 for value in row) ** 0.5 for row in h]
     return (
         [[w[i][r] * lengths[r] for r in range(count)] for i in range(n)],
         [[value / length for value in row] for row, length in zip(h, lengths, strict=True)],
@@ -61,5 +58,5 @@ def slow_margins(stability: Rows) -> list[tuple[float, int]]:
     for own in range(len(stability)):
         others = [row for number, row in enumerate(stability) if number != own]
         each = [value - sum(o[k] for o in others) / len(others) for k, value in enumerate(stability[own])]
-        leads.append((max(each), int(np.argmax(each))))
+        leads.append((max(each), each.index(max(each))))
     return leads

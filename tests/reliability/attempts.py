@@ -4,8 +4,6 @@ Each attempt is a function of the number of tries and an empty folder. It yields
 none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +14,6 @@ from tests.reliability import (
     bad_run,
     checkpoint_hash,
     kills,
-    linked_store,
-    processes,
     resume,
     right_numbers,
     strangers,
@@ -69,19 +65,19 @@ ATTEMPTS = {
         LOST, "the clock is set by 10 s to 3 years while a run is made", kills.clock_steps, 4, 100
     ),
     "linked-stores": Attempt(
-        LOST, "a link out of the folder of runs, in six places; doctor, resume and delete", linked_store.linked, 6, 300
+        LOST, "a link out of the folder of runs, in six places; doctor, resume and delete", bad_run.linked, 6, 300
     ),
     "real-kills": Attempt(
         LOST, "kill -9 of the real engine on a tiny pair at a random moment", resume.real_kills, 2, 100
     ),
     "job-kills": Attempt(
-        LOST, "kill -9 of a job's real process at a random moment from its start on", processes.job_kills, 0, 8
+        LOST, "kill -9 of a job's real process at a random moment from its start on", resume.job_kills, 0, 8
     ),
     "server-kills": Attempt(
-        LOST, "kill -9 of the dashboard's server while it makes pages beside a job", processes.server_kills, 0, 4
+        LOST, "kill -9 of the dashboard's server while it makes pages beside a job", resume.server_kills, 0, 4
     ),
     "worker-kills": Attempt(
-        LOST, "kill -9 of the live pages' worker at a random moment of an answer or its start", processes.worker_kills,
+        LOST, "kill -9 of the live pages' worker at a random moment of an answer or its start", resume.worker_kills,
         0, 50,
     ),
     "localizers": Attempt(

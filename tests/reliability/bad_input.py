@@ -1,7 +1,5 @@
 """Check that bad input is refused in a sentence: every reader on mutated inputs, with limits on memory and time."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -11,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -57,6 +56,7 @@ SENTENCE = MOST_LETTERS + 100
 REPORTED = 12  # one in this number of the accepted mutated records is rendered as a whole report
 
 Draw = np.random.Generator
+Action = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Reader:
     name: str
     share: float
     """The weight of this reader among all tries."""
-    make: Callable[[Draw], Callable[[], object]]
+    make: Callable[[Draw], Action]
 
 
 def mutated(number: int, work: Path) -> Iterator[str]:
@@ -74,8 +74,7 @@ def mutated(number: int, work: Path) -> Iterator[str]:
     environment = {"SKILLVIZ_RUNS": str(work / "runs"), "SKILLVIZ_ROOTS": str(work)}
     few = mock.patch.object(store, "shipped_root", lambda: work / "nothing")  # the shipped store has hundreds of runs
     with few, mock.patch.dict(os.environ, environment):
-        readers = _readers(work)
-        for reader in readers:
+        for reader in (readers := _readers(work)):
             yield from _tried(reader, max(2, round(number * reader.share / sum(one.share for one in readers))))
 
 
@@ -142,35 +141,39 @@ def _readers(work: Path) -> list[Reader]:
     _sharded(work / "pair" / "finetuned")
     shutil.copytree(work / "pair" / "base", work / "pair" / MUTE, ignore=shutil.ignore_patterns("*token*", "vocab*"))
     tiny_task(work / "task")
-    adapter(work / "pair" / "adapter", work / "pair" / "base", "bert", labels=2)
+    tiny_task(work / "task of three", labels=3)  # as many as the adapter has
+    adapter(work / "pair" / "adapter", work / "pair" / "base", "bert")
     region, graft = work / "region.safetensors", work / "graft.safetensors"
     run.region().save(region)
     Graft.of(run.region(), {n: torch.ones(s) for n, s in run.region().shapes.items()}).save(graft)
     Checkpoint({}, {}, 0.0, Searched({9: np.arange(9)}), {"a": torch.ones(4)}).write(work / "checkpoint.safetensors")
     TrainingState([{"step": 1}], 0.5, [torch.ones(2)]).write(work / "training.safetensors", "stamp")
     (work / "study.yaml").write_text(STUDY.format(work=work))
-    return [
-        Reader("run.json", 3, _of_run(run, "run.json", of_json, _shown)),
-        Reader("run.json (bytes)", 1, _of_run(run, "run.json", of_bytes, _shown)),
-        Reader("Parquet of a run", 2, _of_run(run, "predictions.parquet", of_bytes, _tables)),
-        Reader("region", 2, _of_file(region, of_safetensors, lambda path: (Region.header(path), Region.load(path)))),
-        Reader("graft", 2, _of_file(graft, of_safetensors, Graft.load)),
-        Reader("checkpoint", 1, _of_file(work / "checkpoint.safetensors", of_safetensors, Checkpoint.read)),
-        Reader("training state", 1, _of_file(
-            work / "training.safetensors", of_safetensors, lambda path: TrainingState.read(path, "stamp"))),
-        Reader("task file", 2, _of_file(work / "task" / "task.yaml", of_yaml, read_task)),
-        Reader("study file", 2, _of_file(work / "study.yaml", of_yaml, lambda path: study_plan(read_study(path)))),
-        Reader("configuration of a model", 1, _of_model(work, "finetuned", "config.json", of_json)),
-        Reader("tokenizer of a model", 0.5, _of_model(work, "finetuned", "tokenizer.json", of_json, MUTE)),
-        Reader("settings of a tokenizer", 0.5, _of_model(work, "finetuned", "tokenizer_config.json", of_json, MUTE)),
-        Reader("settings of an adapter", 1, _of_model(work, "adapter", "adapter_config.json", of_json)),
-        Reader("index of a model", 0.5, _of_model(work, "sharded", INDEX, of_json)),
-        Reader("weights of a model", 1, _of_model(work, "finetuned", SINGLE, of_safetensors)),
-        Reader("job notes", 1, _of_job(store, run)),
-        Reader("uploads", 0.4, _of_upload(work)),
-        Reader("addresses", 0.4, _of_address(run)),
-        Reader("commands", 1, _of_command(run, work)),
-    ]  # fmt: skip
+    _write_rows(work)
+    mute, of_adapter = partial(_of_model, base_kind=MUTE), partial(_of_model, labels=3)
+    rows: tuple[tuple[Any, ...], ...] = (
+        ("run.json", 3, _of_run, run, "run.json", of_json, _shown),
+        ("run.json (bytes)", 1, _of_run, run, "run.json", of_bytes, _shown),
+        ("Parquet of a run", 2, _of_run, run, "predictions.parquet", of_bytes, _tables),
+        ("region", 2, _of_file, region, of_safetensors, lambda path: (Region.header(path), Region.load(path))),
+        ("graft", 2, _of_file, graft, of_safetensors, Graft.load),
+        ("checkpoint", 1, _of_file, work / "checkpoint.safetensors", of_safetensors, Checkpoint.read),
+        ("training state", 1, _of_file, work / "training.safetensors", of_safetensors,
+         lambda path: TrainingState.read(path, "stamp")),
+        ("task file", 2, _of_file, work / "task" / "task.yaml", of_yaml, read_task),
+        ("study file", 2, _of_file, work / "study.yaml", of_yaml, lambda path: study_plan(read_study(path))),
+        ("configuration of a model", 1, _of_model, work, "finetuned", "config.json", of_json),
+        ("tokenizer of a model", 0.5, mute, work, "finetuned", "tokenizer.json", of_json),
+        ("settings of a tokenizer", 0.5, mute, work, "finetuned", "tokenizer_config.json", of_json),
+        ("settings of an adapter", 1, of_adapter, work, "adapter", "adapter_config.json", of_json),
+        ("index of a model", 0.5, _of_model, work, "sharded", INDEX, of_json),
+        ("weights of a model", 1, _of_model, work, "finetuned", SINGLE, of_safetensors),
+        ("job notes", 1, _of_job, store, run),
+        ("uploads", 0.4, _of_upload, work),
+        ("addresses", 0.4, _of_address, run),
+        ("commands", 1, _of_command, run, work),
+    )  # fmt: skip
+    return [Reader(name, share, partial(make, *given)) for name, share, make, *given in rows]
 
 
 MUTE = "base-without-tokenizer"
@@ -185,29 +188,20 @@ runs:
 """
 
 
-def _of_file(original: Path, mutation: Any, read: Callable[[Path], object]) -> Any:
-    def make(draw: Draw) -> Callable[[], object]:
-        path = original.with_name(f"mutated-{original.name}")
-        path.write_bytes(mutation(original.read_bytes(), draw))
-        return lambda: read(path)
-
-    return make
+def _of_file(original: Path, mutation: Any, read: Callable[[Path], object], draw: Draw) -> Action:
+    path = original.with_name(f"mutated-{original.name}")
+    path.write_bytes(mutation(original.read_bytes(), draw))
+    return lambda: read(path)
 
 
-def _of_run(run: Run, name: str, mutation: Any, read: Callable[[Store, Draw], object]) -> Any:
-    """Return a maker of actions on a copy of a run with one mutated file."""
-
-    def make(draw: Draw) -> Callable[[], object]:
-        store = Store(run.path.parent.parent / "mutated")
-        shutil.rmtree(store.root, ignore_errors=True)
-        shutil.copytree(run.path, store.root / run.id)
-        path = store.root / run.id / name
-        content = mutation(path.read_bytes(), draw)
-        size = path.stat().st_size
-        path.write_bytes(content if name == "run.json" else content[:size].ljust(size, b"\0"))
-        return lambda: read(store, draw)
-
-    return make
+def _of_run(run: Run, name: str, mutation: Any, read: Callable[[Store, Draw], object], draw: Draw) -> Action:
+    """Return an action on a copy of a run with one mutated file."""
+    store = Store(run.path.parent.parent / "mutated")
+    shutil.rmtree(store.root, ignore_errors=True)
+    path = shutil.copytree(run.path, store.root / run.id) / name
+    content, size = mutation(path.read_bytes(), draw), path.stat().st_size
+    path.write_bytes(content if name == "run.json" else content[:size].ljust(size, b"\0"))
+    return lambda: read(store, draw)
 
 
 def _shown(store: Store, draw: Draw) -> None:
@@ -228,28 +222,26 @@ def _tables(store: Store, draw: Draw) -> None:
         run.logits("grafted")
 
 
-def _of_model(work: Path, kind: str, name: str, mutation: Any, base_kind: str = "base") -> Any:
-    """Return a maker of actions that check a fine-tuned model with one mutated file, and open it like a run."""
-    task, base = read_task(work / "task" / "task.yaml"), str(work / "pair" / base_kind)
+def _of_model(
+    work: Path, kind: str, name: str, mutation: Any, draw: Draw, base_kind: str = "base", labels: int = 2
+) -> Action:
+    """Return an action that checks a fine-tuned model with one mutated file, and opens it like a run."""
+    shutil.rmtree(work / "pair" / "mutated", ignore_errors=True)
+    copy = shutil.copytree(work / "pair" / kind, work / "pair" / "mutated")
+    (copy / name).write_bytes(mutation((copy / name).read_bytes(), draw))
+    task = read_task(work / ("task" if labels == 2 else "task of three") / "task.yaml")
+    base = str(work / "pair" / base_kind)
 
-    def opened(copy: Path) -> None:
+    def opened() -> None:
         preflight(base, str(copy), task).raise_first()
         load_pair(base, str(copy), task=task, device="cpu")
 
-    def make(draw: Draw) -> Callable[[], object]:
-        copy = work / "pair" / "mutated"
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(work / "pair" / kind, copy)
-        (copy / name).write_bytes(mutation((copy / name).read_bytes(), draw))
-        return lambda: opened(copy)
-
-    return make
+    return opened
 
 
 def _sharded(folder: Path) -> None:
     """Make a copy of a model whose weights are in two files."""
-    copy = folder.with_name("sharded")
-    shutil.copytree(folder, copy)
+    copy = shutil.copytree(folder, folder.with_name("sharded"))
     tensors = load_file(copy / SINGLE)
     (copy / SINGLE).unlink()
     files = {name: f"model-{1 + number % 2}.safetensors" for number, name in enumerate(tensors)}
@@ -258,8 +250,8 @@ def _sharded(folder: Path) -> None:
     (copy / INDEX).write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": files}))
 
 
-def _of_job(store: Store, run: Run) -> Any:
-    """Return a maker of actions on process.json, launch.json and events of a running run."""
+def _of_job(store: Store, run: Run, draw: Draw) -> Action:
+    """Return an action on process.json, launch.json and events of a running run."""
     notes = {
         "process.json": {"pid": 1, "host": os.uname().nodename, "jobs": ["12_3"], "end": "FAILED"},
         "launch.json": {"cwd": "/tmp", "slot": "cpu"},
@@ -267,61 +259,56 @@ def _of_job(store: Store, run: Run) -> Any:
                          "size": 3, "added": 1, "removed": 0, "left": 3.0},
     }  # fmt: skip
     record = json.loads((run.path / "run.json").read_text()) | {"status": "running", "files": {}}
-
-    def make(draw: Draw) -> Callable[[], object]:
-        watched = Store(store.root.parent / "watched")
-        shutil.rmtree(watched.root, ignore_errors=True)
-        work = watched.root / run.id / "work"
-        work.mkdir(parents=True)
-        (work.parent / "run.json").write_text(json.dumps(record))
-        chosen = list(notes)[int(draw.integers(len(notes)))]
-        for name, note in notes.items():
-            content = json.dumps(note).encode()
-            (work / name).write_bytes((of_json(content, draw) if name == chosen else content) + b"\n")
-        return lambda: (jobs.list(watched), jobs.progress(watched, run.id), jobs.steps(watched, run.id))
-
-    return make
+    watched = Store(store.root.parent / "watched")
+    shutil.rmtree(watched.root, ignore_errors=True)
+    work = watched.root / run.id / "work"
+    work.mkdir(parents=True)
+    (work.parent / "run.json").write_text(json.dumps(record))
+    chosen = list(notes)[int(draw.integers(len(notes)))]
+    for name, note in notes.items():
+        content = json.dumps(note).encode()
+        (work / name).write_bytes((of_json(content, draw) if name == chosen else content) + b"\n")
+    return lambda: (jobs.list(watched), jobs.progress(watched, run.id), jobs.steps(watched, run.id))
 
 
-def _of_upload(work: Path) -> Any:
+SUFFIXES = ("csv", "jsonl", "json", "parquet")
+
+
+def _write_rows(work: Path) -> None:
+    """Write the rows that are uploaded, in every format."""
     rows = pd.DataFrame({"text": ["a good film", "a bad one", "so so"] * 5, "label": ["yes", "no", "no"] * 5})
     rows.to_csv(work / "rows.csv", index=False)
     rows.to_json(work / "rows.jsonl", orient="records", lines=True)
     rows.to_json(work / "rows.json", orient="records")
     rows.to_parquet(work / "rows.parquet")
-    suffixes = ("csv", "jsonl", "json", "parquet")
-
-    def make(draw: Draw) -> Callable[[], object]:
-        suffix = suffixes[int(draw.integers(len(suffixes)))]
-        content = (of_json if suffix == "json" else of_bytes)((work / f"rows.{suffix}").read_bytes(), draw)
-        return lambda: rows_of(Upload(f"rows.{suffix}", content))
-
-    return make
 
 
-def _of_address(run: Run) -> Any:
+def _of_upload(work: Path, draw: Draw) -> Action:
+    suffix = SUFFIXES[int(draw.integers(len(SUFFIXES)))]
+    content = (of_json if suffix == "json" else of_bytes)((work / f"rows.{suffix}").read_bytes(), draw)
+    return lambda: rows_of(Upload(f"rows.{suffix}", content))
+
+
+def _of_address(run: Run, draw: Draw) -> Action:
     names = (
         "run", "size", "new.size", "new.source", "new.file", "new.base", "new.finetuned", "new.study", "length",
         "study", "runs", "metric", "split", "alpha", "layer", "tensor", "order", "min", "example", "bins",
     )  # fmt: skip
 
-    def make(draw: Draw) -> Callable[[], object]:
-        page = list(PAGES)[int(draw.integers(len(PAGES)))]
-        test = AppTest.from_file(str(PAGES[page].path), default_timeout=SECONDS)
-        for name in draw.choice(names, int(draw.integers(1, 5)), replace=False):
-            values = [str(value)[:6000] for value in NASTY] + [run.id, run.id[:-1], "file"]
-            test.query_params[str(name)] = values[int(draw.integers(len(values)))]
+    values = [str(value)[:6000] for value in NASTY] + [run.id, run.id[:-1], "file"]
+    page = list(PAGES)[int(draw.integers(len(PAGES)))]
+    test = AppTest.from_file(str(PAGES[page].path), default_timeout=SECONDS)
+    for name in draw.choice(names, int(draw.integers(1, 5)), replace=False):
+        test.query_params[str(name)] = values[int(draw.integers(len(values)))]
 
-        def opened() -> None:
-            if found := test.run().exception:
-                raise AssertionError(f"{page} with {dict(test.query_params)} shows {found[0].message[:200]}")
+    def opened() -> None:
+        if found := test.run().exception:
+            raise AssertionError(f"{page} with {dict(test.query_params)} shows {found[0].message[:200]}")
 
-        return opened
-
-    return make
+    return opened
 
 
-def _of_command(run: Run, work: Path) -> Any:
+def _of_command(run: Run, work: Path, draw: Draw) -> Action:
     words = (
         ["runs", "show"], ["runs", "verify"], ["runs", "list", "--runs-dir"], ["report"], ["jobs", "status"],
         ["preflight", "--base", str(work / "pair" / "base"), "--finetuned"], ["study", "show"], ["apply", "--graft"],
@@ -332,16 +319,12 @@ def _of_command(run: Run, work: Path) -> Any:
         ["export", run.id, "--out"], ["parts", run.id, "--out"], ["slices"], ["demo", "--out"],
     )  # fmt: skip
 
-    def make(draw: Draw) -> Callable[[], object]:
-        chosen = words[int(draw.integers(len(words)))]
-        value = str(NASTY[int(draw.integers(len(NASTY)))])
-        os.chdir(work)
+    chosen, value = words[int(draw.integers(len(words)))], str(NASTY[int(draw.integers(len(NASTY)))])
+    os.chdir(work)
 
-        def called() -> None:
-            done = CliRunner().invoke(app, [*chosen, value], prog_name="skillviz")
-            if done.exception is not None and not isinstance(done.exception, SystemExit):
-                raise AssertionError(f"{' '.join(chosen)[:80]} {value[:60]!r}: {done.exception!r}") from done.exception
+    def called() -> None:
+        done = CliRunner().invoke(app, [*chosen, value], prog_name="skillviz")
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise AssertionError(f"{' '.join(chosen)[:80]} {value[:60]!r}: {done.exception!r}") from done.exception
 
-        return called
-
-    return make
+    return called

@@ -1,7 +1,5 @@
 """Check that a damaged checkpoint is noticed: changed bits and zeroed bytes, for searches and fine-tunings."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -46,9 +44,9 @@ def damaged(number: int, work: Path) -> Iterator[str]:
         else:
             with suppress(WrongCheckpoint):
                 accepted = Checkpoint.read(work / "damaged") is not None
-        if accepted and _means_the_same(name, work, stamp):
-            accepted = False  # only insignificant spaces of the header differ
-        yield f"a damaged {name} checkpoint is accepted (byte {at:,})" if accepted else ""
+        # It may be accepted if only insignificant spaces of the header differ.
+        is_lost = accepted and not _means_the_same(name, work, stamp)
+        yield f"a damaged {name} checkpoint is accepted (byte {at:,})" if is_lost else ""
 
 
 def _means_the_same(name: str, work: Path, stamp: str) -> bool:

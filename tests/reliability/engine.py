@@ -1,7 +1,5 @@
 """An engine that makes runs in milliseconds and writes like the real one, and the processes in which it runs."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """Plant faults: each changes one line of skillviz, and the attempt that it names must then lose something."""
 
-from __future__ import annotations
-
 import html
 import json
 import sys
@@ -9,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,21 +67,17 @@ def drafts_stay(patch: MonkeyPatch) -> None:
     patch.setattr(doctor, "abandoned", lambda folder: [])
 
 
-def changed_state(change: Callable[[dict[str, Any]], object]) -> Callable[[MonkeyPatch], None]:
-    """Return a fault that changes the state from which a search resumes."""
+def changed_state(change: Callable[[dict[str, Any]], object], patch: MonkeyPatch) -> None:
+    """Change the state from which a search resumes."""
+    restored = Checkpoints.restored
 
-    def plant(patch: MonkeyPatch) -> None:
-        restored = Checkpoints.restored
+    def spoiled(self: Checkpoints) -> Any:
+        kept = restored(self)
+        if kept is not None and kept.state is not None:
+            change(kept.state)
+        return kept
 
-        def spoiled(self: Checkpoints) -> Any:
-            kept = restored(self)
-            if kept is not None and kept.state is not None:
-                change(kept.state)
-            return kept
-
-        patch.setattr(Checkpoints, "restored", spoiled)
-
-    return plant
+    patch.setattr(Checkpoints, "restored", spoiled)
 
 
 def file_ignored(patch: MonkeyPatch) -> None:
@@ -103,11 +98,7 @@ def no_lock(patch: MonkeyPatch) -> None:
 
 def known_by_clock(patch: MonkeyPatch) -> None:
     """Decide by the clock if a process lives, not by its lock."""
-
-    def is_recent(work: Path) -> bool:
-        return abs(time.time() - (work / liveness.PROCESS).stat().st_mtime) < 5
-
-    patch.setattr(liveness, "_is_locked", is_recent)
+    patch.setattr(liveness, "_is_locked", lambda work: abs(time.time() - (work / liveness.PROCESS).stat().st_mtime) < 5)
 
 
 def other_bins(patch: MonkeyPatch) -> None:
@@ -153,7 +144,7 @@ FAULTS = {
     "drafts-stay": Fault("drafts of killed processes are never removed", "kills-at-steps", drafts_stay),
     "state-spoiled": Fault(
         "one entry of the restored state is wrong", "kills-at-steps",
-        changed_state(lambda state: state["values"][:1].add_(1)),
+        partial(changed_state, lambda state: state["values"][:1].add_(1)),
     ),
     "no-sync": Fault(
         "nothing is synced before it is renamed", "power-cuts",
@@ -166,7 +157,9 @@ FAULTS = {
     ),
     "no-lock": Fault("nobody looks whether a run is being made", "at-once", no_lock, is_rare=True),
     "clock-start": Fault("a process is known by the clock, not by its lock", "clock-steps", known_by_clock),
-    "search-state": Fault("a resumed search has another state", "localizers", changed_state(flip), is_rare=True),
+    "search-state": Fault(
+        "a resumed search has another state", "localizers", partial(changed_state, flip), is_rare=True
+    ),
     "batches-again": Fault(
         "a resumed fine-tuning takes its first batches again", "fine-tuning",
         lambda patch: patch.setattr(Trainer, "skip", lambda self: None),

@@ -1,7 +1,5 @@
 """Check that no run is lost or incomplete: kills, power cuts, full disks, and simultaneous processes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
@@ -57,15 +55,13 @@ def leftovers(store: Store) -> list[str]:
 
 def resumed(engine: FakeEngine, store: Store) -> str:
     """Resume every unfinished run, and return a loss unless all are finished and equal to an uninterrupted one."""
-    code = ended(forked(lambda: engine.finish_all(store)))
-    if code:
+    if code := ended(forked(lambda: engine.finish_all(store))):
         return f"a run cannot be resumed (exit code {code}): {[entry.record.error for entry in store.unfinished()]}"
     if lost := losses(store):
         return lost[0]
     if unfinished := store.unfinished():
         return f"{unfinished[0].id} is {unfinished[0].record.status} after it was resumed"
-    wrong = [f"{run.id}: {difference}" for run in store.list() if (difference := engine.difference(run))]
-    if wrong:
+    if wrong := [f"{run.id}: {difference}" for run in store.list() if (difference := engine.difference(run))]:
         return f"not as an uninterrupted run: {wrong[0]}"
     left = leftovers(store)
     return f"left behind: {left[0]}" if left else ""
@@ -153,9 +149,8 @@ def read_only(number: int, work: Path) -> Iterator[str]:
         lambda: store.create(engine.template.spec), lambda: store.delete(name), lambda: store.set_note(name, "a note"),
         lambda: jobs.resume(store, name),
     ]  # fmt: skip
-    for index in range(min(number, len(reads) + len(writes))):
+    for index, action in enumerate((reads + writes)[:number]):
         is_read = index < len(reads)
-        action = (reads + writes)[index]
 
         def tried(action: Callable[[], object] = action, is_read: bool = is_read) -> None:
             forbid_writing(store.root)
@@ -224,9 +219,8 @@ def at_once(number: int, work: Path) -> Iterator[str]:
         if index % 2:
             for child in _together(lambda store=store: engine.produce(store)):
                 ended(child)
-            lost = losses(store)
-            if not lost and len(store.list()) != 4:
-                lost = [f"{len(store.list())} of 4 equal runs are finished"]
+            others = [f"{len(store.list())} of 4 equal runs are finished"] * (len(store.list()) != 4)
+            lost = losses(store) or others
             yield lost[0] if lost else resumed(engine, store)
             continue
         _cut(engine, store)
@@ -255,8 +249,7 @@ def clock_steps(number: int, work: Path) -> Iterator[str]:
         while not [entry for entry in store.unfinished() if entry.record.status == "running"]:
             time.sleep(0.01)
         (entry,) = store.unfinished()
-        seconds = float(draw.choice([-1, 1]) * 10 ** draw.uniform(1, 8))
-        lost = ""
+        seconds, lost = float(draw.choice([-1, 1]) * 10 ** draw.uniform(1, 8)), ""
         with clock_set(seconds):
             if (status := store.unfinished()[0].record.status) != "running":
                 lost = f"after a step of {seconds:.0f} s a living run is listed as {status}"
@@ -267,10 +260,7 @@ def clock_steps(number: int, work: Path) -> Iterator[str]:
             killed(child)
             if not lost and (status := store.unfinished()[0].record.status) != "failed":
                 lost = f"after a step of {seconds:.0f} s a killed run is listed as {status}"
-        if not lost:
-            found = losses(store)
-            lost = found[0] if found else ""
-        yield lost
+        yield lost or (losses(store) or [""])[0]
         shutil.rmtree(store.root)
 
 

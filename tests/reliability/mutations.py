@@ -1,7 +1,5 @@
 """Make invalid inputs: mutated bytes, mutated JSON and YAML, and values that have broken readers before."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable
@@ -40,8 +38,7 @@ def of_bytes(content: bytes, draw: np.random.Generator) -> bytes:
     """Return the content with some bytes changed, removed, doubled or inserted."""
     data = bytearray(content)
     for _ in range(int(draw.integers(1, 6))):
-        at = int(draw.integers(0, len(data) + 1))
-        length = int(2 ** draw.uniform(0, 8))
+        at, length = int(draw.integers(0, len(data) + 1)), int(2 ** draw.uniform(0, 8))
         kind = draw.integers(0, 5)
         if kind == 0 and at < len(data):
             data[at] ^= 1 << int(draw.integers(0, 8))
@@ -72,8 +69,7 @@ def of_yaml(content: bytes, draw: np.random.Generator) -> bytes:
         return yaml.safe_dump(_changed(yaml.safe_load(content), draw), allow_unicode=True).encode("utf-8", "replace")
     lines = content.decode().split("\n")
     for _ in range(int(draw.integers(1, 4))):
-        at = int(draw.integers(len(lines)))
-        lines[at] += str(TEXTS[int(draw.integers(len(TEXTS)))])
+        lines[int(draw.integers(len(lines)))] += str(TEXTS[int(draw.integers(len(TEXTS)))])
     if draw.random() < 0.1:
         lines.append("deep: " + "[" * DEEP)
     return "\n".join(lines).encode()

@@ -6,8 +6,6 @@ Needs scikit-learn, torchmetrics and netcal (in an environment of their own); th
 scikit-learn raises probabilities below 2e-16 to that value, so its loss is stored only without such probabilities.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

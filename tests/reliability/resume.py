@@ -1,18 +1,28 @@
-"""Check that resume is exact: the real engine and fine-tuning, killed or interrupted anywhere."""
+"""Check real processes that are killed or interrupted anywhere: resume is exact, and no run is lost.
 
-from __future__ import annotations
+They are the engine, fine-tuning, a job, the dashboard's server, and the live pages' worker.
+"""
 
+import asyncio
 import os
+import random
 import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from math import gcd
 from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 
+from skillviz import jobs
 from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.errors import LiveError
+from skillviz.live.client import Client
 from skillviz.models.device import DETERMINISTIC
 from skillviz.models.finetune.training import TrainStep
 from skillviz.models.state_file import ENVIRONMENT
@@ -22,7 +32,10 @@ from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.tasks.project import PROJECT
 from skillviz.tasks.registry import task
+from tests.e2e.server import started
+from tests.e2e.websocket import STORED_PAGES, Seen, Visitor
 from tests.models.finetune.trained import CASES, hashes, trained
 from tests.reliability.engine import ended, forked, killed, reopened
 from tests.reliability.kills import leftovers, losses
@@ -97,16 +110,13 @@ def finetuning(number: int, work: Path, device: str = "cpu") -> Iterator[str]:
         yield f"{name}, killed after step {step}: {lost}" if lost else ""
 
 
-def localizers_on_gpu(number: int, work: Path) -> Iterator[str]:
-    """Yield the same as `localizers`, on a GPU by deterministic algorithms."""
+def on_gpu(tries: Callable[[int, Path, str], Iterator[str]], number: int, work: Path) -> Iterator[str]:
+    """Yield the same as `localizers` or `finetuning`, on a GPU by deterministic algorithms."""
     os.environ[DETERMINISTIC] = "1"
-    yield from localizers(number, work, "cuda")
+    yield from tries(number, work, "cuda")
 
 
-def finetuning_on_gpu(number: int, work: Path) -> Iterator[str]:
-    """Yield the same as `finetuning`, on a GPU by deterministic algorithms."""
-    os.environ[DETERMINISTIC] = "1"
-    yield from finetuning(number, work, "cuda")
+localizers_on_gpu, finetuning_on_gpu = partial(on_gpu, localizers), partial(on_gpu, finetuning)
 
 
 def tiny_world(work: Path) -> Path:
@@ -140,8 +150,9 @@ def _kill_at(step: int) -> object:
 def _counted(spec: RunSpec, store: Store, session: Session) -> tuple[Run, int]:
     """Return the run of a spec without interruption, and the number of reports of its search and scoring."""
     heard: list[str] = []
-    run = produce(spec, store, lambda progress: heard.append(progress.phase) if progress.done > 0 else None, session)
-    return run, sum(phase in ("search", "evaluate") for phase in heard)
+    return produce(
+        spec, store, lambda progress: heard.append(progress.phase) if progress.done > 0 else None, session
+    ), sum(phase in ("search", "evaluate") for phase in heard)
 
 
 def _resume_all(store: Store) -> None:
@@ -163,3 +174,160 @@ def other(whole: Run, store: Store, what: str) -> str:
             return f"{what}: another {other[0]}"
     left = leftovers(store) if store.root.is_dir() else []
     return f"{what}: left behind {left[0]}" if left else ""
+
+
+PATIENCE = 300.0  # seconds
+TEXT = "the film was good and funny"
+
+
+def job_kills(number: int, work: Path) -> Iterator[str]:
+    """Yield the losses of a `localize --detach` job, killed with its process group at a random moment, and resumed."""
+    spec, draw = _job_spec(work), np.random.default_rng(41)
+    begun = time.monotonic()
+    whole = _finished(spec, Store(work / "whole"))
+    seconds = time.monotonic() - begun
+    for index in range(number):
+        store = Store(work / f"runs-{index}")
+        job = jobs.start(spec, store)
+        time.sleep(draw.uniform(0, seconds))
+        for child in _children():
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait(PATIENCE)
+        yield _after_kill(store, job.name, whole)
+
+
+def _after_kill(store: Store, name: str, whole: Run) -> str:
+    """Return the loss of a job whose process was killed, before and after its resume."""
+    state = jobs.status(store, name).status
+    if lost := losses(store):
+        return lost[0]
+    if state != "finished":
+        if state != "failed":
+            return f"a killed job is listed as {state}"
+        jobs.resume(store, name)
+        if (state := _ended(store, name)) != "finished":
+            return f"a killed job is {state} after it was resumed: {jobs.log_tail(store, name, 3)}"
+    return other(whole, store, "a killed job") or _orphans()
+
+
+def server_kills(number: int, work: Path) -> Iterator[str]:
+    """Yield the losses if the server is killed beside a job: the job must finish, and a new server show all."""
+    spec, draw = _job_spec(work), random.Random(42)
+    whole = _finished(spec, Store(work / "whole"))
+    for index in range(number):
+        store = Store(work / f"runs-{index}")
+        kept, job = _finished(spec.model_copy(update={"seed": 1}), store), jobs.start(spec, store)
+        server, address = started(PROJECT, more={"SKILLVIZ_RUNS": str(store.root)})
+        killer = threading.Timer(draw.uniform(0.5, 8.0), server.kill)
+        killer.start()
+        shown = Seen()
+        with suppress(Exception):  # the server ends during the visit
+            asyncio.run(_browse(address, kept.id, draw, shown, endless=True))
+        killer.join()
+        server.wait(PATIENCE)
+        if (state := _ended(store, job.name)) != "finished":
+            yield f"the job beside a killed server is {state}"
+            continue
+        second, address = started(PROJECT, more={"SKILLVIZ_RUNS": str(store.root)})
+        try:
+            asyncio.run(_browse(address, job.name, draw, after := Seen()))
+        finally:
+            second.terminate()
+            second.wait(PATIENCE)
+        mine = Store(work / f"job-{index}")
+        mine.root.mkdir()
+        (store.root / job.name).rename(mine.root / job.name)
+        errors = shown.errors + after.errors
+        lost = losses(store) + losses(mine) + [text for text in (other(whole, mine, "the job beside"),) if text]
+        yield (lost + [f"a page's error: {error}" for error in errors] + [""])[0]
+
+
+async def _browse(address: str, run: str, draw: random.Random, seen: Seen, endless: bool = False) -> None:
+    """Visit one page of a run; with `endless`, one page after the other."""
+    async with Visitor(address) as visitor:
+        await visitor.visit("", "", seen)
+        await visitor.visit("jobs", "", seen)
+        while True:
+            await visitor.visit(draw.choice(STORED_PAGES), f"run={run}", seen)
+            if not endless:
+                return
+
+
+def worker_kills(number: int, work: Path) -> Iterator[str]:
+    """Yield the losses if the live pages' worker is killed at a random moment.
+
+    The request must return an answer or a sentence, and the next answer must be right.
+    """
+    store, draw = Store(work / "runs"), np.random.default_rng(43)
+    client, named = Client(store.root), {"run": _finished(_job_spec(work), store).id}
+    asks: list[Callable[[], np.ndarray]] = [
+        lambda: client.ask("wise", pair=named, path="wise-graft", alpha=0.3)["logits"],
+        lambda: client.ask("score_text", pair=named, texts=[TEXT])["logits"]["grafted"],
+    ]
+    right = [ask() for ask in asks]
+    begun = time.monotonic()
+    _kill_worker(client)
+    asks[0]()
+    seconds = time.monotonic() - begun  # a worker's start and its first answer
+    for index in range(number):
+        ask, wanted, heard = asks[index % 2], right[index % 2], list[str]()
+        thread = threading.Thread(target=lambda: heard.append(_answer(ask, wanted)))  # noqa: B023
+        if index % 3 == 0:
+            _kill_worker(client)  # the next one is killed while it starts
+        thread.start()
+        time.sleep(draw.uniform(0, seconds if index % 3 == 0 else seconds / 20))
+        _kill_worker(client)
+        thread.join(PATIENCE)
+        lost = heard[0] if heard else "no answer came"
+        lost = lost or _answer(ask, wanted, may_end=False)
+        yield lost or (losses(store) or leftovers(store) or [""])[0]
+    _kill_worker(client)
+
+
+def _answer(ask: Callable[[], np.ndarray], wanted: np.ndarray, may_end: bool = True) -> str:
+    """Return the error of an answer; a sentence that the worker ended is no error if it `may_end`."""
+    try:
+        found = ask()
+    except LiveError as error:
+        return "" if may_end and "\n" not in str(error) else f"no answer: {error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "" if np.array_equal(found, wanted) else "another answer"
+
+
+def _kill_worker(client: Client) -> None:
+    if client.process is not None:
+        client.process.kill()
+        client.process.wait(PATIENCE)
+
+
+def _job_spec(work: Path) -> RunSpec:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["SKILLVIZ_CHECKPOINT_SECONDS"] = "0"
+    return asked(tiny_world(work), "stagewise", steps=300, batch_size=4)
+
+
+def _finished(spec: RunSpec, store: Store) -> Run:
+    """Return the run of an undisturbed job."""
+    job = jobs.start(spec, store)
+    state = _ended(store, job.name)
+    assert state == "finished", f"an undisturbed job is {state}: {jobs.log_tail(store, job.name)}"
+    return store.open(job.name)
+
+
+def _ended(store: Store, name: str) -> str:
+    """Wait until a job is neither queued nor running, and return its state."""
+    end = time.monotonic() + PATIENCE
+    while (job := jobs.status(store, name)).is_open and time.monotonic() < end:
+        time.sleep(0.05)
+    return job.status
+
+
+def _children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+
+
+def _orphans() -> str:
+    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=30)
+    return f"a process is left: {' '.join(left[0].cmdline())[:200]}" if left else ""

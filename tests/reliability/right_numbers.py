@@ -1,7 +1,5 @@
 """Check that the numbers are right: against other programs' metrics, and against stored predictions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

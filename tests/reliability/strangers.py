@@ -1,7 +1,5 @@
 """Check inputs from untrusted visitors: typed paths, names with markup or formulas, and a public demo."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os
@@ -177,8 +175,7 @@ def public_demo(number: int, work: Path) -> Iterator[str]:
     """
     store = Store(work / "runs")
     fake_run(store, **SMALL)
-    doors = list(DOORS.items())
-    before = contents(work)
+    doors, before = list(DOORS.items()), contents(work)
     with mock.patch.dict(os.environ, {READONLY_VARIABLE: "1"}):
         for index in range(number):
             name, act = doors[index % len(doors)]

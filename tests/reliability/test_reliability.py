@@ -7,8 +7,6 @@ The long form stores each attempt's row in benchmarks/results/reliability.csv; `
 writes the page's tables.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator
@@ -69,8 +67,10 @@ def test_a_planted_fault_is_noticed(name: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_every_promise_is_tried_and_has_a_fault_that_breaks_it() -> None:
-    assert {attempt.promise for attempt in ATTEMPTS.values()} == set(PROMISES)
-    assert {ATTEMPTS[fault.attempt].promise for fault in FAULTS.values()} == set(PROMISES)
+    assert (
+        {attempt.promise for attempt in ATTEMPTS.values()},
+        {ATTEMPTS[fault.attempt].promise for fault in FAULTS.values()},
+    ) == (set(PROMISES), set(PROMISES))
 
 
 def test_the_page_holds_the_stored_results_and_nothing_was_lost() -> None:

@@ -6,24 +6,29 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from importlib import import_module
 from itertools import islice
-from operator import attrgetter
 from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from skillviz.core.localizers import fisher as fisher_module
-from skillviz.core.localizers import linearized as linearized_module
 from skillviz.core.localizers.record import LocalizerStep, Search, Selection, State
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, ExpressionOptions, Workload, localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel, UnknownLocalizer
 from tests.core.by_hand import by_hand, refused, refuses
-from tests.core.problems import examples, finish, learnable_problem, model_of, problem_of, tiny_problem
+from tests.core.problems import (
+    examples,
+    finish,
+    learnable_problem,
+    loss_at,
+    model_of,
+    problem_of,
+    problem_with,
+    tiny_problem,
+)
 from tests.reference import region_expression as twin
 from tests.test_torch_free import heavy_after
 from tests.tiers import first
@@ -48,21 +53,20 @@ QUICK: dict[str, dict[str, Any]] = {
 NO_SEARCH = [
     name for name, row in LOCALIZERS.items() if not row.cost(row.options(), Workload(1000, 2, 100, 100, 10)).backward
 ]
-NOT_OF_WEIGHTS = ("random", "dare", "fisher")  # they do not use fine-tuned weights
 BUDGETED = [name for name, row in LOCALIZERS.items() if row.budgeted]
 
 
-def start(name: str, problem: Problem, size: int, seed: int = 0, **options: Any) -> Search:
+def start(name: str, problem: Problem, size: int, seed: int = 0, resume: State | None = None, **options: Any) -> Search:
     row = localizer(name)
-    return row.search(problem, size, seed=seed, options=row.make_options({**QUICK.get(name, {}), **options}))
+    return row.search(
+        problem, size, seed=seed, options=row.make_options({**QUICK.get(name, {}), **options}), resume=resume
+    )
 
 
-def one_class_missing() -> Problem:
-    few = examples(n=8, labels=3)
-    return problem_of(model_of(labels=3), replace(few, labels=np.where(few.labels == 2, 0, few.labels)))
+FEW = examples(n=8, labels=3)
 
 
-def moved_by(movement: Callable[[Problem], Tensor]) -> Problem:
+def moved_by(movement: Callable[[Problem], torch.Tensor]) -> Problem:
     """Return a problem whose fine-tuned side is the base and this movement, which may read the gradient there."""
     problem = tiny_problem()
     problem.train.backward()
@@ -79,7 +83,9 @@ WORLDS: dict[str, Callable[[], Problem]] = {
     "few entries moved": lambda: tiny_problem(moved=0.01),
     "nothing moved": lambda: moved_by(lambda problem: torch.zeros(problem.d)),
     "nothing gains": lambda: moved_by(lambda problem: 0.05 * problem.flat.grad.sign()),  # every movement goes uphill
-    "one class missing": one_class_missing,
+    "one class missing": lambda: problem_of(
+        model_of(labels=3), replace(FEW, labels=np.where(FEW.labels == 2, 0, FEW.labels))
+    ),
     "one example": lambda: tiny_problem(n=1),
     "causal, fused": lambda: tiny_problem("gpt2", "causal", labels=2, n=4),
     "prompt": lambda: tiny_problem("distilbert", "prompt", labels=3, n=5),
@@ -114,27 +120,28 @@ def test_the_learned_mask_reports_a_size_of_its_own(world: Problem) -> None:
     assert torch.equal(world.flat.theta, world.base) and [s.step for s in steps] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("taken", [0, 1, 3])
 @pytest.mark.parametrize("name", first(LOCALIZERS))
-def test_the_base_comes_back_wherever_a_search_is_left(name: str) -> None:
-    problem = tiny_problem(selection=examples(n=5, seed=3))
-    for taken in (0, 1, 3):
-        search = start(name, problem, 50)
-        list(islice(search, taken))
-        search.close()
-        assert torch.equal(problem.flat.theta, problem.base), taken
+@problem_with(selection=examples(n=5, seed=3))
+def test_the_base_comes_back_wherever_a_search_is_left(problem: Problem, name: str, taken: int) -> None:
+    search = start(name, problem, 50)
+    list(islice(search, taken))
+    search.close()
+
+
+@pytest.mark.parametrize("name", first(LOCALIZERS))
+@problem_with(selection=examples(n=5, seed=3))
+def test_the_base_comes_back_when_the_reader_fails(problem: Problem, name: str) -> None:
     search = start(name, problem, 50)
     next(search)
     refuses(RuntimeError, "planted", search.throw, RuntimeError("planted"))
-    assert torch.equal(problem.flat.theta, problem.base)
 
 
 @pytest.mark.parametrize("name", [n for n in LOCALIZERS if n not in NO_SEARCH])
-def test_the_base_comes_back_when_the_model_fails(name: str) -> None:
-    problem = tiny_problem(micro_tokens=20)
-    failing = Mock(side_effect=[None, None, None, RuntimeError("out of memory")])
-    problem.flat.model.register_forward_pre_hook(failing)
+@problem_with(micro_tokens=20)
+def test_the_base_comes_back_when_the_model_fails(problem: Problem, name: str) -> None:
+    problem.flat.model.register_forward_pre_hook(Mock(side_effect=[None, None, None, RuntimeError("out of memory")]))
     refuses(RuntimeError, "out of memory", finish, start(name, problem, 50))
-    assert torch.equal(problem.flat.theta, problem.base)
 
 
 @pytest.mark.cases(8, 7)
@@ -142,30 +149,25 @@ def test_the_base_comes_back_when_the_model_fails(name: str) -> None:
 def test_the_seed_decides(name: str) -> None:
     one, again, other = (finish(start(name, tiny_problem(n=16), 60, seed))[1].order for seed in (0, 0, 1))
     assert np.array_equal(one, again) and np.array_equal(one, other) is not localizer(name).seeded
-    assert name != "first-order" or localizer(name).seeded, "its examples are a sample: all but eight are left out"
 
 
 @pytest.mark.parametrize("name", [n for n, row in LOCALIZERS.items() if row.nested])
-def test_nested_ones_answer_smaller_sizes_from_a_larger_ranking(name: str) -> None:
-    problem = tiny_problem(quantum=0.1)
+@problem_with(quantum=0.1)
+def test_nested_ones_answer_smaller_sizes_from_a_larger_ranking(problem: Problem, name: str) -> None:
     large, *smaller = (finish(start(name, problem, size))[1].order for size in (problem.d, 1, 33, problem.d // 2))
     assert [order.tolist() for order in smaller] == [large[: len(order)].tolist() for order in smaller]
 
 
-@pytest.mark.parametrize("name", [n for n in BUDGETED if n not in NOT_OF_WEIGHTS])
-def test_weights_that_overflow_are_told_in_a_sentence(name: str) -> None:
-    problem = tiny_problem()
+# Random draws and the Fisher information do not use fine-tuned weights.
+@pytest.mark.parametrize("name", [n for n in BUDGETED if n not in ("random", "dare", "fisher")])
+def test_weights_that_overflow_are_told_in_a_sentence(problem: Problem, name: str) -> None:
     problem.finetuned[5:900] = float("nan")
     refuses(BadModel, "not numbers", finish, start(name, problem, 50))
-    assert torch.equal(problem.flat.theta, problem.base)
 
 
 def loss_of(problem: Problem, name: str, size: int) -> float:
     row, searched = localizer(name), {"steps": 20} if "steps" in QUICK.get(name, {}) else {}
-    found = finish(row.search(problem, size, seed=0, options=row.make_options(searched)))[1]
-    with problem.at_base_afterwards():
-        problem.set_region(torch.from_numpy(found.order))
-        return problem.train.loss()
+    return loss_at(problem, finish(row.search(problem, size, seed=0, options=row.make_options(searched)))[1].order)
 
 
 @pytest.mark.nightly
@@ -184,11 +186,16 @@ def test_a_search_finds_what_chance_and_one_gradient_do_not(size: int) -> None:
 PUBLISHED = localizer("learned").shown_options
 test_by_hand = by_hand(
     ("the default is budgeted", True, lambda: LOCALIZERS[DEFAULT_LOCALIZER].budgeted),
+    (
+        "the examples of first-order are a sample: all but eight are left out",
+        True,
+        lambda: localizer("first-order").seeded,
+    ),
     ("names", list(LOCALIZERS), lambda: [row.name for row in LOCALIZERS.values()]),
     (
         "cast",
         (20, 0.5, localizer("stagewise").options().batch_size),
-        attrgetter("steps", "start_share", "batch_size"),
+        lambda options: (options.steps, options.start_share, options.batch_size),
         localizer("stagewise").make_options({"steps": "20", "start_share": "0.5"}),
     ),
     ("given entries", (3, 4), lambda: localizer("learned").make_options({"base_indices": (3, 4)}).base_indices),
@@ -245,9 +252,8 @@ def test_it_holds_what_the_twin_counts_by_movement_and_then_by_place(
     assert result.notes == (() if moved else (unmoved,)) and torch.equal(problem.flat.theta, problem.base)
 
 
-def test_a_stored_region_whose_parameters_stand_in_another_order_is_the_same_region() -> None:
+def test_a_stored_region_whose_parameters_stand_in_another_order_is_the_same_region(problem: Problem) -> None:
     """The table in a file's header has the file's order of parameters, and a loaded model has its own."""
-    problem = tiny_problem()
     turned = dict(reversed(problem.table.shapes.items()))
     result = found(problem, {"run": "one"}, lambda run, size: Region({next(iter(turned)): np.array([2, 5])}, turned))
     assert sorted(result.order) == [int(problem.table.offsets[-2]) + 2, int(problem.table.offsets[-2]) + 5]
@@ -311,28 +317,25 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def reports_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linearized_module, "REPORT_EVERY", 3)  # several reports in a Jacobian of eleven rows
-    monkeypatch.setattr(fisher_module, "REPORT_EVERY", 2)
+    monkeypatch.setattr(
+        "skillviz.core.localizers.linearized.REPORT_EVERY", 3
+    )  # several reports in a Jacobian of eleven rows
+    monkeypatch.setattr("skillviz.core.localizers.fisher.REPORT_EVERY", 2)
 
 
 def problem_for(**changes: Any) -> Problem:
     return tiny_problem(n=16, selection=examples(n=10, labels=changes.get("labels", 2), seed=3), **changes)
 
 
-def run(problem: Problem, name: str, size: int, resume: State | None = None) -> Any:
-    row = localizer(name)
-    return row.search(problem, size, seed=3, options=row.make_options(OPTIONS.get(name, {})), resume=resume)
-
-
 def whole(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[LocalizerStep], Selection]:
-    return finish(run(problem, name, size, resume))
+    return finish(start(name, problem, size, 3, resume, **OPTIONS.get(name, {})))
 
 
 def cut_after(
     problem: Problem, name: str, size: int, k: int, resume: State | None = None
 ) -> tuple[list[LocalizerStep], State]:
     """Return the first k steps, and a copy of the state after them in the form of a file."""
-    steps = list(islice(run(problem, name, size, resume), k))
+    steps = list(islice(start(name, problem, size, 3, resume, **OPTIONS.get(name, {})), k))
     return steps, {key: value.detach().cpu().clone() for key, value in steps[-1].state.items()}  # type: ignore[union-attr]
 
 

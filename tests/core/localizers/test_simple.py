@@ -13,10 +13,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from skillviz.core.composition import composition
-from skillviz.core.localizers import fisher as module
 from skillviz.core.localizers.candidates import Candidates, biases_of
 from skillviz.core.localizers.fisher import add_information, fisher
 from skillviz.core.localizers.gates import CLOSED, _draw, l0_gates, localize_and_stitch
@@ -48,12 +46,13 @@ from tests.core.problems import (
     examples,
     finish,
     learnable_problem,
+    loss_at,
     model_of,
-    problem_of,
-    table_of,
+    problem_and_twin,
+    problem_with,
     tiny_problem,
 )
-from tests.reference.gradient import PlainModel, slow_fisher
+from tests.reference.gradient import slow_fisher
 from tests.reference.searches import slow_averaged, slow_loss, slow_minimum, slow_moved_top, slow_project, slow_top
 
 
@@ -97,31 +96,24 @@ def test_cut_and_resumed_it_takes_the_same_steps() -> None:
     assert not np.array_equal(finish(search(tiny_problem(n=11), resume=state))[1].order, whole.order)
 
 
-def test_every_size_is_exact_with_one_example_and_few_movers() -> None:
-    problem = tiny_problem(n=1, moved=0.01)
-    for weigh in ("none", "signs", "noise"):
-        large, small = (found(problem, size, points=2, weigh=weigh) for size in (problem.d, 7))
-        assert sorted(large) == list(range(problem.d)) and large[:7] == small
-        assert torch.equal(problem.flat.theta, problem.base)
-    assert localizer("first-order").has_null and FirstOrderOptions() == FirstOrderOptions(points=1, weigh="none")
+@pytest.mark.parametrize("weigh", ["none", "signs", "noise"])
+@problem_with(n=1, moved=0.01)
+def test_every_size_is_exact_with_one_example_and_few_movers(problem: Problem, weigh: str) -> None:
+    large, small = (found(problem, size, points=2, weigh=weigh) for size in (problem.d, 7))
+    assert sorted(large) == list(range(problem.d)) and large[:7] == small
 
 
-def test_one_point_and_one_batch_are_first_order() -> None:
-    problem = tiny_problem(labels=3)
+@pytest.mark.parametrize("weigh", ["none", "signs"])
+@problem_with(labels=3)
+def test_one_point_and_one_batch_are_first_order(problem: Problem, weigh: str) -> None:
     wanted = order_of(first_order(problem, 300, seed=3, options=FirstOrderOptions(examples=8)))
-    assert [found(problem, 300, examples=8, points=1, batches=1, weigh=weigh) for weigh in ("none", "signs")] == [
-        wanted,
-        wanted,
-    ]
+    assert found(problem, 300, examples=8, points=1, batches=1, weigh=weigh) == wanted
 
 
 def test_the_gains_add_up_to_what_the_path_removes() -> None:
     """Integrated gradients are complete: over all entries they sum to the base's loss less the fine-tuned model's."""
     problem = learnable_problem(steps=30, n=8)
-    with problem.at_base_afterwards():
-        removed = problem.train.loss()
-        problem.flat.theta.copy_(problem.finetuned)
-        removed -= problem.train.loss()
+    removed = problem.train.loss() - loss_at(problem, np.arange(problem.d))
 
     def total(points: int) -> float:
         return float(
@@ -136,7 +128,7 @@ def test_the_gains_add_up_to_what_the_path_removes() -> None:
 NEW = ("random-matched", "magnitude", "tall-mask", "localize-and-stitch", "l0-gates", "dare")
 
 
-def order_by(name: str, problem: Problem, size: int, seed: int = 0, **options: Any) -> np.ndarray:
+def order_by(name: str, problem: Problem, size: int = 5, seed: int = 0, **options: Any) -> np.ndarray:
     return finish(start(name, problem, size, seed, **options))[1].order
 
 
@@ -145,8 +137,8 @@ def by_tensor(problem: Problem, entries: np.ndarray) -> list[int]:
 
 
 @pytest.mark.parametrize("size", [1, 60, 900])
-def test_the_matched_draw_has_as_many_entries_in_each_tensor(size: int) -> None:
-    problem = tiny_problem(seed=3)
+@problem_with(seed=3)
+def test_the_matched_draw_has_as_many_entries_in_each_tensor(problem: Problem, size: int) -> None:
     reference, uniform = order_by("movement", problem, size), order_by("random", problem, size)
     drawn = [order_by("random-matched", problem, size, seed) for seed in (0, 1)]
     counts = by_tensor(problem, reference)
@@ -155,27 +147,27 @@ def test_the_matched_draw_has_as_many_entries_in_each_tensor(size: int) -> None:
     assert size == 1 or set(drawn[0]) != set(drawn[1]) != set(reference)
 
 
-def test_a_region_can_be_matched_at_its_size_and_below() -> None:
-    problem, given = tiny_problem(), tuple(range(40, 90))
+def test_a_region_can_be_matched_at_its_size_and_below(problem: Problem) -> None:
+    given = tuple(range(40, 90))
     order, small = (order_by("random-matched", problem, size, reference_indices=given) for size in (50, 20))
     assert by_tensor(problem, order) == by_tensor(problem, np.array(given)) and small.tolist() == order[:20].tolist()
     refuses(BadSize, "51 entries.* has 50", order_by, "random-matched", problem, 51, reference_indices=given)
 
 
-def test_the_matched_draw_is_uniform_within_a_tensor() -> None:
-    problem = tiny_problem()
+def test_the_matched_draw_is_uniform_within_a_tensor(problem: Problem) -> None:
     sizes = np.diff(problem.table.offsets)
     begin, count = int(problem.table.offsets[sizes.argmin()]), int(sizes.min())
-    given = {"reference_indices": (begin, begin + 1)}
-    seen = [order_by("random-matched", problem, 2, seed, **given) for seed in range(60 * count)]
+    seen = [
+        order_by("random-matched", problem, 2, seed, reference_indices=(begin, begin + 1)) for seed in range(60 * count)
+    ]
     times = np.bincount(np.concatenate(seen) - begin, minlength=count)
     assert len(times) == count and (np.abs(times - 120) < 5 * 120**0.5).all()
 
 
-def test_magnitude_ranks_by_the_fine_tuned_weights() -> None:
-    problem = tiny_problem(quantum=0.1)
-    order, weights = order_by("magnitude", problem, 90).tolist(), problem.finetuned.abs().tolist()
-    assert order == slow_moved_top(weights, problem.tau.tolist(), 90) != slow_top(problem.tau.abs().tolist(), 90)
+@problem_with(quantum=0.1)
+def test_magnitude_ranks_by_the_fine_tuned_weights(problem: Problem) -> None:
+    order = slow_moved_top(problem.finetuned.abs().tolist(), problem.tau.tolist(), 90)
+    assert order_by("magnitude", problem, 90).tolist() == order != slow_top(problem.tau.abs().tolist(), 90)
 
 
 def by_threshold(movement: np.ndarray, rest: np.ndarray) -> list[int]:
@@ -192,9 +184,9 @@ def test_the_task_vector_threshold_ranks_by_relative_movement() -> None:
     assert [order_by("tall-mask", problem, size).tolist() for size in sizes] == [wanted[:size] for size in sizes]
 
 
-def test_with_other_tasks_the_threshold_is_the_published_one() -> None:
+@problem_with(moved=0.3)
+def test_with_other_tasks_the_threshold_is_the_published_one(problem: Problem) -> None:
     """|tau| >= lambda |tau_MTL - tau|, where tau_MTL is the sum of all tasks' vectors, entry by entry."""
-    problem = tiny_problem(moved=0.3)
     others = torch.randn(2, problem.d, generator=torch.Generator().manual_seed(5)).sum(0)
     others[:20] = 0.0
     wanted = set(by_threshold(problem.tau.double().numpy(), others.double().numpy())[:80])
@@ -206,9 +198,9 @@ def test_with_other_tasks_the_threshold_is_the_published_one() -> None:
 
 
 @pytest.mark.parametrize("within", ["all", "biases"])
-def test_with_models_of_other_seeds_the_shared_movement_counts_beside_its_spread(within: str) -> None:
+@problem_with(moved=0.3)
+def test_with_models_of_other_seeds_the_shared_movement_counts_beside_its_spread(problem: Problem, within: str) -> None:
     """Compute the score entry by entry in float64: mean over three models, in the own direction, over its noise."""
-    problem = tiny_problem(moved=0.3)
     own, noise = problem.tau.double(), torch.Generator().manual_seed(3)
     models = torch.stack([own, *(own + 0.01 * torch.randn(2, problem.d, generator=noise, dtype=torch.float64))])
     models[:, :20] = models[:1, :20]  # no spread
@@ -219,11 +211,12 @@ def test_with_models_of_other_seeds_the_shared_movement_counts_beside_its_spread
         for values, spread in zip(models.T.tolist(), deviation, strict=True)
     ]
     moments = torch.stack([models[1:].sum(0), models[1:].square().sum(0)]).float()
-    given = {"other_models": "one,other", "other_movement": moments, "within": within}
     among = biases_of(problem).tolist() if within == "biases" else range(problem.d)
-    wanted = sorted(among, key=lambda entry: -scores[entry])[:30]
-    assert set(order_by("movement", problem, 30, **given).tolist()) == set(wanted)
-    assert set(order_by("movement", problem, 30, within=within).tolist()) != set(wanted)
+    shared, alone = (
+        set(order_by("movement", problem, 30, within=within, **others).tolist())
+        for others in ({"other_models": "one,other", "other_movement": moments}, {})
+    )
+    assert shared == set(sorted(among, key=lambda entry: -scores[entry])[:30]) != alone
 
 
 def test_localize_and_stitch_descends_as_published() -> None:
@@ -265,19 +258,17 @@ def test_the_gates_are_hard_concrete() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(2))
 def test_both_masks_find_what_chance_does_not(seed: int) -> None:
-    problem, losses = learnable_problem(n=32, seed=seed), {}
-    for name, search in {
-        "stitch": localize_and_stitch(problem, 200, seed=0, options=StitchOptions(steps=20)),
-        "gates": l0_gates(problem, 200, seed=0, options=GateOptions(steps=20)),
-        "random": start("random", problem, 200),
-    }.items():
-        problem.set_region(torch.from_numpy(finish(search)[1].order))
-        losses[name] = problem.train.loss()
-        problem.reset()
-    assert max(losses["stitch"], losses["gates"]) < losses["random"], losses
+    problem = learnable_problem(n=32, seed=seed)
+    searches = (
+        start("random", problem, 200),
+        localize_and_stitch(problem, 200, seed=0, options=StitchOptions(steps=20)),
+        l0_gates(problem, 200, seed=0, options=GateOptions(steps=20)),
+    )
+    by_chance, *learned = (loss_at(problem, finish(search)[1].order) for search in searches)
+    assert max(learned) < by_chance
 
 
-def information(problem: Problem, rows: list[int]) -> Tensor:
+def information(problem: Problem, rows: list[int]) -> torch.Tensor:
     summed = torch.zeros(problem.d)
     for singles in problem.train.singly(np.array(rows)):
         add_information(problem.train, singles, summed)
@@ -304,9 +295,9 @@ def test_it_is_the_expectation_over_the_classes_of_single_squared_gradients(read
     assert [s.size for s in steps] == [300] and "the base on 7 ex" in selection.notes[0]
 
 
-def test_a_sure_model_has_the_information_that_is_left_and_never_a_negative_one() -> None:
+@problem_with(n=4)
+def test_a_sure_model_has_the_information_that_is_left_and_never_a_negative_one(problem: Problem) -> None:
     """Computed by hand for two classes as p(1 - p) h^2; E[h^2] - E[h]^2 would cancel to noise."""
-    problem = tiny_problem(n=4)
     problem.flat.model.get_parameter("classifier.bias").data[0] += 30.0
     logits, gradients = difference_gradients(problem.train, np.array([0]))
     p, found = logits[0].double().softmax(0), information(problem, [0])
@@ -327,19 +318,14 @@ def test_only_the_base_and_the_head_and_all_texts_are_looked_at(changed: str) ->
     )
 
 
-def test_the_examples_asked_for_are_drawn_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REPORT_EVERY", 4)
-    problem = tiny_problem(n=20)
+@problem_with(n=20)
+def test_the_examples_asked_for_are_drawn_and_reported(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillviz.core.localizers.fisher.REPORT_EVERY", 4)
     steps, found = finish(fisher(problem, 10, seed=1, options=FisherOptions(examples=10)))
     rows = np.sort(next(problem.draws(10, 1)))
     assert found.order.tolist() == slow_top(information(problem, rows.tolist()).tolist(), 10)
     assert [s.size for s in steps] == [0, 0, 10] and {s.total for s in steps} == {3}
     assert steps[-1].loss == pytest.approx(problem.train.loss(rows), rel=1e-5)
-
-
-def entries_of(name: str, problem: Problem, size: int = 5, seed: int = 0, **options: Any) -> np.ndarray:
-    row = localizer(name)
-    return finish(row.search(problem, size, seed=seed, options=row.make_options(options)))[1].order
 
 
 def inside(problem: Problem, order: np.ndarray) -> set[str]:
@@ -349,7 +335,7 @@ def inside(problem: Problem, order: np.ndarray) -> set[str]:
 @pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "causal"), ("distilbert", "prompt")])
 def test_biases_are_all_of_them_and_nothing_else(family: str, readout: str) -> None:
     problem = tiny_problem(family, readout, n=4)
-    order, biases = entries_of("biases", problem), [p for p in problem.table.parameters if p.name.endswith("bias")]
+    order, biases = order_by("biases", problem), [p for p in problem.table.parameters if p.name.endswith("bias")]
     names = {p.name for p in biases}
     assert inside(problem, order) == names and any("norm" in n.lower() or "ln_" in n for n in names)
     assert len(order) == sum(p.size for p in biases) and sorted(order.tolist()) == biases_of(problem).tolist()
@@ -370,7 +356,7 @@ def all_parts(name: str) -> tuple[int, int, bool]:
 def whole_kinds(kinds: str) -> dict[str, bool]:
     """Return whether each kind of the region is whole."""
     rows = (
-        composition(Region.from_flat(entries_of("kinds", TINY, kinds=kinds), TINY.table.shapes), TINY.table)
+        composition(Region.from_flat(order_by("kinds", TINY, kinds=kinds), TINY.table.shapes), TINY.table)
         .groupby("kind")[["selected", "total"]]
         .sum()
         .query("selected > 0")
@@ -381,6 +367,8 @@ def whole_kinds(kinds: str) -> dict[str, bool]:
 TINY, UNMOVED, FUSED = tiny_problem(), tiny_problem(moved=0.0), tiny_problem("gpt2", "causal", n=4)
 METHODS_OF = {LOCALIZERS[name].method for name in NEW}
 test_by_hand = by_hand(
+    ("first-order is at the base alone", (True, True), lambda: (
+        localizer("first-order").has_null, FirstOrderOptions() == FirstOrderOptions(points=1, weigh="none"))),
     ("dare draws as random", order_by("random", TINY, 70, 4).tolist(), lambda: order_by("dare", TINY, 70, 4).tolist()),
     ("its note", True, lambda: "not the fine-tuned ones" in finish(start("dare", TINY, 70, 4))[1].notes[0]),
     ("it is a control", True, lambda: "control" in localizer("dare").title),
@@ -388,16 +376,16 @@ test_by_hand = by_hand(
     ("rescaled", ["dare"], lambda: [name for name in LOCALIZERS if is_rescaled(name)]),
     ("methods of their own", len(NEW), len, METHODS_OF),
     ("studies compare with them", True, lambda: METHODS_OF <= set(RIVALS) <= set(METHODS)),
-    ("ties of biases", True, lambda: is_sorted(entries_of("biases", UNMOVED))),
-    ("ties of a layer", True, lambda: is_sorted(entries_of("layers", UNMOVED, layers="1"))),
+    ("ties of biases", True, lambda: is_sorted(order_by("biases", UNMOVED))),
+    ("ties of a layer", True, lambda: is_sorted(order_by("layers", UNMOVED, layers="1"))),
     ("layers", list(range(TINY.d)),
-     lambda: sorted(entry for layer in "01" for entry in entries_of("layers", TINY, layers=layer).tolist())),
+     lambda: sorted(entry for layer in "01" for entry in order_by("layers", TINY, layers=layer).tolist())),
     ("a layer", {"layer.1"},
-     lambda: {".".join(n.split(".")[2:4]) for n in inside(TINY, entries_of("layers", TINY, layers="1"))}),
+     lambda: {".".join(n.split(".")[2:4]) for n in inside(TINY, order_by("layers", TINY, layers="1"))}),
     ("kinds", {"key": True, "value": True}, whole_kinds, "value,key"),
     *((f"all {name}", (TINY.d, TINY.d, True), all_parts, name) for name in ("layers", "kinds")),
     ("fused kinds", {sum(p.size for p in FUSED.table.parameters if p.fused) // 3},
-     lambda: {len(entries_of("kinds", FUSED, kinds=kind)) for kind in ("query", "key", "value")}),
+     lambda: {len(order_by("kinds", FUSED, kinds=kind)) for kind in ("query", "key", "value")}),
     *((f"{name} as {kept}", kept, lambda name=name, given=given: getattr(
         localizer(name).make_options({name: given}), name))
       for name, given, kept in (
@@ -405,8 +393,8 @@ test_by_hand = by_hand(
         ("layers", (5,), "5"), ("kinds", ["value", "query"], "query,value"), ("kinds", "all", "all"),
         ("kinds", "MLP out, attention output", "attention output,MLP out"))),
     ("all is the default", RankedOptions(), lambda: RankedOptions(within="all")),
-    ("within all", entries_of("movement", TINY, 50).tolist(),
-     lambda: entries_of("movement", TINY, 50, within="all").tolist()),
+    ("within all", order_by("movement", TINY, 50).tolist(),
+     lambda: order_by("movement", TINY, 50, within="all").tolist()),
     ("a mask lets go of what it may not have", set(),
      lambda: set(order_of(learned_ranked(TINY, 30, seed=0, options=RankedOptions(
          steps=3, batch_size=5, base="movement", base_share=0.5, within="biases")))) - set(biases_of(TINY).tolist())),
@@ -421,38 +409,34 @@ test_options_that_cannot_be_read_are_refused = refused(
         }.items()
         for given in values
     ),
-    ("no biases", lambda: entries_of("biases", tiny_problem("llama", "causal", n=4))),
-    ("layer", lambda: entries_of("layers", tiny_problem(), layers=[7])),
-    (None, lambda: entries_of("kinds", tiny_problem(), kinds="other")),
-    ("use one of all, biases", lambda: entries_of("movement", TINY, 3, within="weights")),
+    ("no biases", lambda: order_by("biases", tiny_problem("llama", "causal", n=4))),
+    ("layer", lambda: order_by("layers", tiny_problem(), layers=[7])),
+    (None, lambda: order_by("kinds", tiny_problem(), kinds="other")),
+    ("use one of all, biases", lambda: order_by("movement", TINY, 3, within="weights")),
 )
 
 
 @pytest.mark.parametrize(
     ("name", "options"), [("movement", {}), ("learned-ranked", {"steps": 4, "batch_size": 5})], ids=["movement", "mask"]
 )
-def test_a_ranking_within_the_biases_keeps_to_them_at_exactly_the_size(name: str, options: dict[str, int]) -> None:
-    problem = tiny_problem(quantum=0.1)
+@problem_with(quantum=0.1)
+def test_a_ranking_within_the_biases_keeps_to_them_at_exactly_the_size(
+    problem: Problem, name: str, options: dict[str, int]
+) -> None:
     biases = set(biases_of(problem).tolist())
     for size in (1, 7, len(biases)):
-        order = set(entries_of(name, problem, size, within="biases", **options).tolist())
-        assert len(order) == size and order <= biases and torch.equal(problem.flat.theta, problem.base)
-    refuses(BadSize, "biases of this model", entries_of, name, problem, len(biases) + 1, within="biases", **options)
+        order = set(order_by(name, problem, size, within="biases", **options).tolist())
+        assert len(order) == size and order <= biases
+    refuses(BadSize, "biases of this model", order_by, name, problem, len(biases) + 1, within="biases", **options)
 
 
-def test_the_mask_within_the_biases_descends_as_the_free_one_does_there() -> None:
+@problem_with(n=8)
+def test_the_mask_within_the_biases_descends_as_the_free_one_does_there(problem: Problem) -> None:
     """After one step the scores of biases equal those of the free mask, whose other entries hardly move the model."""
-    problem, options = tiny_problem(n=8), {"steps": 1, "batch_size": 8, "lr": 1e6}
-    free = entries_of("learned-ranked", problem, problem.d, **options)
-    assert (
-        len(
-            np.intersect1d(
-                entries_of("learned-ranked", problem, 40, within="biases", **options),
-                free[np.isin(free, biases_of(problem))][:40],
-            )
-        )
-        >= 38
-    )
+    options = {"steps": 1, "batch_size": 8, "lr": 1e6}
+    free = order_by("learned-ranked", problem, problem.d, **options)
+    found = order_by("learned-ranked", problem, 40, within="biases", **options)
+    assert len(np.intersect1d(found, free[np.isin(free, biases_of(problem))][:40])) >= 38
 
 
 def drawn_linear(n: int = 20, c: int = 12, labels: int = 2, seed: int = 0, scale: float = 2.0) -> Linear:
@@ -511,28 +495,24 @@ def test_the_minimum_is_the_minimum(labels: int, size: int, seed: int) -> None:
 
 def test_an_easy_start_and_a_hopeless_one_end_at_once() -> None:
     linear = drawn_linear()
-    ones, first = torch.ones_like(linear.jacobian), torch.zeros(20, dtype=torch.long)
-    for hopeless in (
-        replace(linear, jacobian=0 * ones),
-        replace(linear, logits=linear.logits * 0, jacobian=ones, labels=first),
-    ):
+    easy = {"logits": 0 * linear.logits, "jacobian": torch.ones_like(linear.jacobian), "labels": 0 * linear.labels}
+    for hopeless in (replace(linear, jacobian=0 * linear.jacobian), replace(linear, **easy)):
         gamma, loss = minimise(hopeless, 3, 100)
         assert float(gamma.sum()) == 0 and loss == pytest.approx(hopeless.gradient(gamma)[0])
 
 
 @pytest.mark.parametrize(("family", "readout", "labels"), [("bert", "head", 2), ("distilbert", "prompt", 4)])
 def test_the_jacobian_is_autograds_times_the_movement(family: str, readout: str, labels: int) -> None:
-    encoded, model = examples(readout, 5, labels), model_of(family, readout, labels)
-    twin = PlainModel(model, table_of(model).names, encoded, readout)
-    problem = problem_of(model, encoded, readout)
+    encoded = examples(readout, 5, labels)
+    problem, twin = problem_and_twin(model_of(family, readout, labels), encoded, readout)
     candidates, rows = Candidates.of(problem, 0.05, 10), np.array([3, 0, 4])
     reports = Reports(round=0, steps=1, rounds=1, behind=0, chosen=torch.empty(0, dtype=torch.int64))
     linear = finish(linearize(problem, candidates, rows, torch.zeros(len(candidates)), reports))[1]
     base, tau = problem.base.double(), problem.finetuned.double() - problem.base.double()
     assert linear.labels.tolist() == encoded.labels[rows].tolist()
     torch.testing.assert_close(linear.logits.double(), twin.logits_at(base, rows), rtol=1e-5, atol=1e-5)
-    wanted = np.stack([twin.difference_gradients(base.numpy(), int(row)) for row in rows])[:, :, candidates.index]
-    wanted *= tau[candidates.index].numpy()
+    gradients = np.stack([twin.difference_gradients(base.numpy(), int(row)) for row in rows])
+    wanted = (gradients * tau.numpy())[:, :, candidates.index]
     np.testing.assert_allclose(linear.jacobian, wanted, rtol=1e-4, atol=3e-6 * np.abs(wanted).max())  # float32
     here, there = (
         z - z[:, :1]
@@ -544,7 +524,6 @@ def test_the_jacobian_is_autograds_times_the_movement(family: str, readout: str,
     torch.testing.assert_close(
         linear.jacobian.sum(2), (there - here)[:, 1:].float() / 1e-4, rtol=2e-2, atol=1e-3
     )  # finite difference
-    problem.reset()
 
 
 def test_rounding_keeps_the_largest_and_fills_by_gain() -> None:
@@ -558,9 +537,7 @@ def test_rounding_keeps_the_largest_and_fills_by_gain() -> None:
 
 def test_the_whole_is_the_sum_of_its_parts() -> None:
     """With one small problem, the region is the top of the slow twin's solution."""
-    encoded, model = examples(n=8), model_of()
-    twin = PlainModel(model, table_of(model).names, encoded, "head")
-    problem = problem_of(model, encoded, moved=0.003)
+    problem, twin = problem_and_twin(model_of(), examples(n=8), moved=0.003)
     share = int((problem.tau != 0).sum()) / problem.d
     steps, selection = finish(
         linearized(problem, 5, seed=0, options=LinearizedOptions(examples=8, candidate_share=share, iterations=2000))
@@ -568,17 +545,15 @@ def test_the_whole_is_the_sum_of_its_parts() -> None:
     base, places = problem.base.double().numpy(), Candidates.of(problem, share, 5).index.numpy()
     jacobian = np.stack([twin.difference_gradients(base, i) for i in range(8)]) * problem.tau.double().numpy()
     logits, found = twin.logits_at(base, range(8)).numpy(), set(selection.order.tolist())
-    gamma, lowest = slow_minimum(logits, jacobian[:, :, places], encoded.labels, 5, steps=4_000)
+    gamma, lowest = slow_minimum(logits, jacobian[:, :, places], problem.train.labels, 5, steps=4_000)
     assert steps[-1].loss == pytest.approx(lowest, rel=2e-3)  # `minimise` stops at a relative gain of 1e-5 a step
     assert set(places[gamma > 0.9].tolist()) <= found <= set(places[gamma > 1e-3].tolist())
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_sizes_beyond_the_candidates_are_filled_by_movement(rounds: int) -> None:
-    problem = tiny_problem()
+def test_sizes_beyond_the_candidates_are_filled_by_movement(problem: Problem, rounds: int) -> None:
     options = LinearizedOptions(examples=4, iterations=5, jacobian_gib=64 * 100 * 4 / 2**30, rounds=rounds)
     steps, selection = finish(linearized(problem, 150, seed=0, options=options))
     order = selection.order.tolist()
     assert len(set(order)) == 150 and steps[-1].size == 100
     assert order[100:] == problem.tau.abs().index_fill(0, torch.tensor(order[:100]), -1).topk(50).indices.tolist()
-    assert torch.equal(problem.flat.theta, problem.base)

@@ -1,6 +1,8 @@
-"""Tests of `examples`: the shipped list, and building a pair and its runs from base and data, once and resumably."""
+"""Tests of examples: a license for every folder, pairs that are small, whole and described correctly, and built once,
+resumably, from base and data."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import yaml
 
 from skillviz.errors import BadInput
 from skillviz.models import examples
+from skillviz.models.examples import ExamplePair, example_bases, example_pairs
 from skillviz.models.fetch import no_folder
 from skillviz.models.finetune import training
 from skillviz.models.preflight import preflight
@@ -20,6 +23,84 @@ from tests.cli.calls import done
 from tests.refused import refuses
 from tests.test_arrows import PROJECT
 from tests.tiny import tiny_pair, tiny_task
+
+EXAMPLES = PROJECT / "examples"
+LICENSE = re.compile(r"\[(Apache-2\.0|MIT|CC BY(?:-SA)? [34]\.0)\]\((https://\S+|licenses/\S+)\)")
+
+
+def rows() -> dict[str, list[str]]:
+    """Return folder -> its cells in the tables of the notice."""
+    lines = [line.strip("| ").split(" | ") for line in (EXAMPLES / "NOTICE.md").read_text("utf-8").splitlines()]
+    return {cells[0].strip("`"): cells[1:] for cells in lines if cells[0].startswith("`")}
+
+
+def folders(*kinds: str) -> list[str]:
+    """Return the folders of these kinds, named like in the notice."""
+    return sorted(f"{kind}/{folder.name}" for kind in kinds for folder in (EXAMPLES / kind).iterdir())
+
+
+def test_the_notice_names_every_folder_and_no_other() -> None:
+    assert sorted(rows()) == folders("models", "data", "pairs")
+
+
+@pytest.mark.parametrize("folder", folders("models", "data"))
+def test_a_folder_is_named_with_source_authors_license_and_changes(folder: str) -> None:
+    source, authors, license, changed = rows()[folder]
+    assert "](https://" in source and re.search(r"20\d\d", authors) and changed
+    assert LICENSE.fullmatch(license)
+
+
+@pytest.mark.parametrize("pair", [pair for pair in example_pairs() if pair.ships], ids=lambda pair: pair.name)
+def test_a_pair_is_under_the_license_of_its_base_and_names_that_of_its_texts(pair: ExamplePair) -> None:
+    base, license, trained_on = rows()[f"pairs/{pair.name}"]
+    base, data = base.strip("`"), f"data/{Path(pair.task).stem}"
+    of_texts = LICENSE.fullmatch(rows()[data][2])
+    assert f"examples/{base}" == pair.base and license == rows()[base][2]
+    assert of_texts is not None and trained_on == f"`{data}`, {of_texts[1]}"
+
+
+def test_the_texts_of_licenses_are_carried() -> None:
+    """Apache-2.0 and MIT require a copy of their text."""
+    texts = {match[2] for cells in rows().values() for cell in cells if (match := LICENSE.fullmatch(cell))}
+    kept = {text for text in texts if text.startswith("licenses/")}
+    assert kept == {f"licenses/{path.name}" for path in (EXAMPLES / "licenses").iterdir()} and len(kept) == 2
+    assert all((EXAMPLES / text).stat().st_size > 1000 for text in kept)
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "tasks").glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_task_says_the_license_of_its_texts(path: Path) -> None:
+    source = yaml.safe_load(path.read_text("utf-8"))["source"]
+    license = re.match(r"\[(.*?)\]", rows()[f"data/{path.stem}"][2])
+    assert license is not None and f"; {license[1]} (examples/NOTICE.md)" in source
+
+
+def test_the_guide_tells_the_number_of_examples_of_every_task() -> None:
+    lines = (PROJECT / "docs" / "examples.md").read_text("utf-8").splitlines()
+    cells = {line.split("`")[1]: line.strip("| ").split("|") for line in lines if re.match(r"\| `\w+` \|.*\d", line)}
+    for folder in (EXAMPLES / "data").iterdir():
+        files = [folder / f"{split}.jsonl" for split in ("train", "validation", "test")]
+        assert [cell.strip() for cell in cells[folder.name][3:]] == [
+            f"{len(file.read_text('utf-8').splitlines()):,}" if file.is_file() else "" for file in files
+        ], folder.name
+
+
+PAIRS = [pair for pair in example_pairs() if pair.ships and pair.is_built]
+MOST = 32 * 2**20
+OF_A_MACHINE = re.compile(r"(?<![\w.])/(home|tmp|work|root)/")
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_it_is_small_licensed_and_opens_beside_its_base(pair: ExamplePair) -> None:
+    folder = project.located(pair.finetuned)
+    assert sum(file.stat().st_size for file in folder.iterdir()) < MOST
+    license = example_bases()[pair.base].license.lower()
+    assert f'license: "{license}"' in (folder / "README.md").read_text()
+    record, task = json.loads((folder / "finetune.json").read_text()), registry.task(pair.task)
+    assert (record["task"], record["labels"]) == (task.name, list(task.labels))
+    check = preflight(pair.base, pair.finetuned, task)
+    assert check.fits and check.d == record["d"]
+    for file in folder.glob("*.*"):
+        assert file.suffix == ".safetensors" or not OF_A_MACHINE.search(file.read_text()), file.name
 
 
 @pytest.fixture
@@ -55,8 +136,10 @@ def listed(runs_dir: Path) -> dict[str, Any]:
 def test_a_pair_and_its_runs_are_built_once(world: Path) -> None:
     runs_dir = world / "runs"
     before = listed(runs_dir)
-    assert [pair["built"] for pair in before["pairs"]] == [False]
-    assert before["runs"] == {"tiny-sgd/opening": None, "tiny-sgd/matched": None}
+    assert ([pair["built"] for pair in before["pairs"]], before["runs"]) == (
+        [False],
+        {"tiny-sgd/opening": None, "tiny-sgd/matched": None},
+    )
     done("examples", "build", "--runs-dir", runs_dir, "--device", "cpu")
     folder = world / "examples" / "pairs" / "tiny-sgd"
     check = preflight(world / "examples" / "models" / "tiny", folder)
@@ -71,8 +154,10 @@ def test_a_pair_and_its_runs_are_built_once(world: Path) -> None:
     assert (runs_dir / "parts" / after["runs"]["tiny-sgd/opening"] / "cells").is_dir()
     stamps = {path: path.stat().st_mtime_ns for path in runs_dir.rglob("*") if path.is_file()}
     done("examples", "build", "--only", "tiny-sgd", "--runs-dir", runs_dir)
-    assert listed(runs_dir) == after
-    assert {path: path.stat().st_mtime_ns for path in runs_dir.rglob("*") if path.is_file()} == stamps
+    assert (listed(runs_dir), {path: path.stat().st_mtime_ns for path in runs_dir.rglob("*") if path.is_file()}) == (
+        after,
+        stamps,
+    )
 
 
 def test_an_interrupted_training_resumes(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,29 +1,39 @@
-"""Test of the acceptance chain on a new pair and task: finetune, localize, export, apply, evaluate."""
-
-from __future__ import annotations
+"""Tests of a graft on its way: finetune, localize, export, apply, evaluate; and published to a stand-in of the hub."""
 
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 import transformers
+from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
 
 from skillviz.core.graft import Graft
+from skillviz.models.applied import applied, opened_base
+from skillviz.models.fetch import GRAFT_FILE
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
+from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, open_run
 from skillviz.tasks.encode import encode
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
-from tests.cli.calls import Said, call, done, refused, sentence
+from tests.cli.calls import PROJECT, Said, call, done, refused, sentence
 from tests.cli.conftest import QUICK, members_of
+from tests.hub import TOKEN, Hub, hub_of
+from tests.models.folders import change_config
+from tests.tables import check
 from tests.tiers import first
 from tests.tiny import tiny_pair, tiny_task
 
@@ -49,6 +59,23 @@ CASES = [
 ]
 
 
+class Chain(NamedTuple):
+    """What the commands say, and the folders and files that they leave."""
+
+    localized: Said
+    scored: Said
+    base: Path
+    tuned: Path
+    graft: Path
+    out: Path
+    run: Run
+    task: Path
+
+    def pair(self) -> ModelPair:
+        """Return the base with the applied graft as its fine-tuned model."""
+        return load_pair(self.base, self.out, readout=self.run.record.readout, device="cpu")
+
+
 @pytest.fixture(
     scope="module",
     params=first(CASES, CASES[2:3].__contains__),
@@ -67,7 +94,9 @@ def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     )
     asked, store = ("--task", data, "--readout", readout), ("--runs-dir", folder / "runs", "--json")
     done("finetune", "--base", base, *asked, "--steps", 30, "--lr", 0.1, "--head", head, "--out", tuned, "--json")
-    _store_as(tuned, tuned_dtype)
+    weights = {name: tensor.to(tuned_dtype) for name, tensor in load_file(tuned / "model.safetensors").items()}
+    save_file(weights, tuned / "model.safetensors", {"format": "pt"})
+    change_config(tuned, dtype=str(tuned_dtype).removeprefix("torch."))
     localized = done("localize", "--base", base, "--finetuned", tuned, *asked, "--size", "5%", *QUICK, *store)
     run_id = localized.json["run_id"]
     done("export", run_id, "-o", graft, *store)
@@ -76,34 +105,6 @@ def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     done("apply", "--base", moved, "--graft", graft, "--out", out, "--json")
     scored = done("evaluate", "--base", moved, "--graft", graft, "--task", data, "--json")
     return Chain(localized, scored, base, tuned, graft, out, Store(folder / "runs").open(run_id), data)
-
-
-class Chain(NamedTuple):
-    """What the commands say, and the folders and files that they leave."""
-
-    localized: Said
-    scored: Said
-    base: Path
-    tuned: Path
-    graft: Path
-    out: Path
-    run: Run
-    task: Path
-
-    def pair(self) -> ModelPair:
-        """Return the base with the applied graft as its fine-tuned model."""
-        return load_pair(self.base, self.out, readout=self.run.record.readout, device="cpu")
-
-
-def _store_as(folder: Path, dtype: torch.dtype) -> None:
-    save_file(
-        {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()},
-        folder / "model.safetensors",
-        {"format": "pt"},
-    )
-    (folder / "config.json").write_text(
-        json.dumps({**json.loads((folder / "config.json").read_text()), "dtype": str(dtype).removeprefix("torch.")})
-    )
 
 
 def test_the_applied_folder_predicts_what_the_run_stored(chain: Chain) -> None:
@@ -146,8 +147,10 @@ def test_evaluate_says_what_the_run_says(chain: Chain) -> None:
 def test_the_graft_file_says_where_it_comes_from(chain: Chain) -> None:
     header, run = Graft.load(chain.graft).header, chain.run
     about = header["run_id"], header["base"]["fingerprint"], header["labels"], "label_words" in header
-    assert about == (run.id, run.record.base.fingerprint, list(task(chain.task).labels), (run.record.readout != "head"))
-    assert header["metrics"]["grafted"]["accuracy"] == chain.localized.json["metrics"]["grafted"]["accuracy"]
+    assert (about, header["metrics"]["grafted"]["accuracy"]) == (
+        (run.id, run.record.base.fingerprint, list(task(chain.task).labels), (run.record.readout != "head")),
+        chain.localized.json["metrics"]["grafted"]["accuracy"],
+    )
 
 
 def test_evaluate_with_region_and_pair_scores_all_states(chain: Chain) -> None:
@@ -215,8 +218,9 @@ def test_a_card_is_verified_by_remaking_its_numbers(graft: Path, pair, task_file
     assert (told["holds"], told["source"], told["split"]) == (True, "graft file", "test")
     usual = {name: round(true[name], 4) for name in ("accuracy", "nll")} | {"metric": "accuracy", "split": "test"}
     for changed, holds in (({}, True), ({"nll": true["nll"] + 0.3}, False)):
-        card = CARD.format(**usual | changed).replace("\n", "\r\n")
-        (tmp_path / "README.md").write_bytes(b"\xef\xbb\xbf" + card.encode())
+        (tmp_path / "README.md").write_bytes(
+            b"\xef\xbb\xbf" + CARD.format(**usual | changed).replace("\n", "\r\n").encode()
+        )
         said = call(*verify, "--json")
         assert (said.code, said.json["holds"], said.json["source"]) == (0 if holds else 1, holds, "card")
         assert [claim["holds"] for claim in said.json["claims"]] == [True, holds]
@@ -246,8 +250,9 @@ UNVERIFIED: tuple[tuple[dict[str, object], str], ...] = (
 def test_a_graft_whose_header_cannot_be_verified_says_why(graft: Path, pair, task_file: Path, field, tmp_path) -> None:
     one = Graft.load(graft)
     replace(one, header={**one.header, **field}).save(tmp_path / "other.safetensors")
-    words = ("verify-graft", tmp_path / "other.safetensors", "--task", task_file, "--base", pair[0])
-    refused(call(*words), "BadData: ")
+    refused(
+        call(*(("verify-graft", tmp_path / "other.safetensors", "--task", task_file, "--base", pair[0]))), "BadData: "
+    )
 
 
 def test_export_refuses_other_models_than_the_run_s(finished, another: Path, tmp_path: Path) -> None:
@@ -265,3 +270,159 @@ def test_a_lean_run_s_export_says_that_its_scores_were_of_rounded_weights(member
     words = ("--method", "movement", "--size", "5%", "--dtype", dtype, "--device", "cpu", "--json")
     said = done("export", call("localize", *members, *words).json["run_id"], "-o", tmp_path / "g.safetensors")
     assert ("rounded to bfloat16" in said.err) == (dtype == "bfloat16")
+
+
+# Separate processes would each import torch again, so one process runs all commands and prints how each ended.
+SEVERAL = """
+import json, sys
+from skillviz.cli import app
+for words in json.loads(sys.argv[1]):
+    try:
+        app(words, prog_name="python -m skillviz")
+    except SystemExit as end:
+        print("ended", end.code or 0)
+"""
+NAME = "our-lab/tiny-graft"
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    with hub_of({}, tmp_path / "uploads") as one:
+        yield one
+
+
+def asked(hub: Hub, home: Path, *commands: list[object], **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run these commands in order in a process whose hub is the stand-in."""
+    setting = {**hub.environment(home), "HF_TOKEN": TOKEN, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
+    return subprocess.run(
+        [sys.executable, "-c", SEVERAL, json.dumps(commands, default=str)],
+        env={**os.environ, **setting, **environment}, cwd=PROJECT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_is_published_is_the_graft_and_opens_from_there(
+    hub, localized, pair, finished, task_file, tmp_path: Path
+) -> None:
+    base, here = pair[0], tmp_path / "here.safetensors"
+    hub.models["some/encoder"] = base
+    (base / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
+    publish = ["export", *finished, "--push-to-hub", NAME, "--base-model", "some/encoder"]
+    ended = asked(
+        hub, tmp_path / "home",
+        ["export", *finished, "-o", here],
+        [*publish, "--private", "--revision", "v1", "--commit-message", "First"],
+        ["apply", "--base", base, "--graft", here, "--out", tmp_path / "from-file"],
+        ["apply", "--base", base, "--graft", f"{NAME}@v1", "--out", tmp_path / "from-hub"],
+        publish,
+        ["verify-graft", f"{NAME}@v1", "--task", task_file],
+    )  # fmt: skip
+    (base / "README.md").unlink()
+    assert ended.stdout.count("ended 0") == 6, ended.stdout + ended.stderr
+    assert re.search(r"Accuracy: card 0\.\d{4}, remade 0\.\d{4}: holds\.", ended.stdout)
+    assert (hub.repositories, [(c.branch, c.message) for c in hub.commits]) == (
+        {NAME: "private"},
+        [("v1", "First"), ("main", f"Graft of run {finished[0]}")],
+    )
+    published = hub.commits[0].files
+    assert sorted(published) == ["README.md", GRAFT_FILE] and published[GRAFT_FILE] == here.read_bytes()
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("from-file", "from-hub"))
+    assert one.keys() == other.keys() and [name for name in one if not torch.equal(one[name], other[name])] == []
+    _check_card(published["README.md"].decode(), Graft.load(here), localized[1].json)
+
+
+def _check_card(text: str, graft: Graft, run: dict[str, Any]) -> None:
+    """Check the header with the hub's client, and the information that a new reader needs."""
+    data, (low, high) = ModelCard(text).data, run["intervals"]["grafted"]["accuracy"]
+    told = data.base_model, data.base_model_relation, data.license, data.library_name
+    assert told == ("some/encoder", "adapter", "apache-2.0", "skillviz")
+    stored = {result.metric_type: result for result in data.eval_results}["accuracy"]
+    assert stored.metric_value == pytest.approx(run["metrics"]["grafted"]["accuracy"], abs=5e-5)
+    assert f"({100 * low:.1f}–{100 * high:.1f})" in stored.metric_name
+    base, entries = graft.header["base"]["fingerprint"], f"{graft.region.size:,} of {graft.region.d:,}"
+    check(text, (f"apply --base some/encoder --graft {NAME}", base, run["run_id"], "class-", entries))
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
+def test_an_adapter_is_published_and_opened_by_peft(hub, pair, finished, tmp_path: Path) -> None:
+    name, base = "someone/adapter", pair[0]
+    ended = asked(hub, tmp_path / "home", ["export", *finished, "--format", "peft", "--push-to-hub", name])
+    assert ended.stdout.count("ended 0") == 1, ended.stdout + ended.stderr
+    (commit,) = hub.commits
+    assert sorted(commit.files) == ["README.md", "adapter_config.json", "adapter_model.safetensors"]
+    card = commit.files["README.md"].decode()
+    assert "Add --base-model" in ended.stderr and ModelCard(card).data.base_model is None
+    # Run the commands that the card gives to a reader, with the two names replaced by local paths.
+    lines, names = card.split("```python\n")[1].split("```")[0], {}
+    for word, path in ((f'"{name}"', tmp_path / "uploads" / name), (f'"path/to/{base.name}"', base)):
+        assert word in lines
+        lines = lines.replace(word, repr(str(path)))
+    exec(lines, names)
+    graft, _ = graft_of_run(open_run(str(finished[0]), finished[2]))
+    ids = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        models = applied(base, graft).model, names["model"], opened_base(base, graft).model
+        expected, told, before = (model(input_ids=ids).logits for model in models)
+    # This pair moved far enough that some differences are rounded; the card gives the bound.
+    bound = re.search(r"by more than (\S+)\.", card)
+    assert bound is None or float(bound[1]) < 1e-6
+    assert (before - expected).abs().max() > 1e-2
+    torch.testing.assert_close(told, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.nightly
+def test_nothing_is_sent_without_the_option_or_in_a_dry_run(hub, finished, tmp_path: Path) -> None:
+    ended = asked(
+        hub, tmp_path / "home",
+        ["export", *finished, "-o", tmp_path / "g.safetensors"],
+        ["export", *finished, "--push-to-hub", NAME, "--dry-run", "--base-model", "some/encoder"],
+    )  # fmt: skip
+    assert ended.stdout.count("ended 0") == 2 and hub.asked == [], ended.stderr
+    check(ended.stdout, (f"{NAME} would get these files. Nothing was sent.", "README.md: ", "base_model: some/encoder"))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("name", "role", "environment", "facts"),
+    [
+        (NAME, "write", {"HF_TOKEN": ""}, ("not logged in", "`hf auth login`", "HF_TOKEN")),
+        (NAME, "write", {"HF_TOKEN": "hf_wrong"}, ("status 401", "`hf auth login`", "HF_TOKEN")),
+        (NAME, "write", {"HF_HUB_OFFLINE": "1"}, ("switched off by HF_HUB_OFFLINE",)),
+        (NAME, "write", {"HF_ENDPOINT": "http://127.0.0.1:9"}, ("cannot be reached at http://127.0.0.1:9",)),
+        ("their-lab/tiny-graft", "write", {}, ("'their-lab'", "someone, our-lab")),
+        (NAME, "read", {}, ("your token can only read", "`hf auth login`", "HF_TOKEN")),
+    ],
+    ids=["no-login", "wrong-token", "offline", "no-hub", "another-lab", "only-read"],
+)
+def test_what_cannot_be_published_is_one_sentence_before_a_model_is_opened(
+    hub, finished, tmp_path: Path, name: str, role: str, environment: dict[str, str], facts: tuple[str, ...]
+) -> None:
+    hub.role = role
+    ended = asked(hub, tmp_path / "home", ["export", *finished, "--push-to-hub", name], **environment)
+    assert (ended.stdout, hub.commits, hub.repositories) == ("ended 2\n", [], {}), ended.stdout
+    sentence(Said(2, ended.stdout, ended.stderr), "HubError: ", *facts)
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny-graft", "a/b/c", "our-lab/", "our-lab/a b", "our-lab/a--b", "our-lab/" + "x" * 99]
+)
+def test_a_name_that_is_no_repository_is_refused(finished, name: str) -> None:
+    said = call("export", *finished, "--push-to-hub", name, "--dry-run")
+    sentence(
+        said, f"BadInput: '{name}' is not a repository of the Hugging Face Hub", "org/name", "at most 96 characters"
+    )
+    assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "facts"),
+    [
+        *(((*word,), (f"{word[0]} only applies with --push-to-hub", "org/name"))
+          for word in (["--private"], ["--dry-run"], ["--revision", "v1"], ["--commit-message", "x"])),
+        (("--format", "mergekit", "--push-to-hub", NAME), ("--format mergekit writes whole models",)),
+    ],
+    ids=lambda value: value[0],
+)  # fmt: skip
+def test_options_that_do_not_go_together_are_refused(finished, option: tuple[str, ...], facts: tuple[str, ...]) -> None:
+    sentence(call("export", *finished, *option), "BadInput: ", *facts)
