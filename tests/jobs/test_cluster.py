@@ -183,12 +183,12 @@ def test_a_job_on_the_cluster_takes_no_place_among_those_of_this_machine(
 ) -> None:
     squeue["squeue"] = "1|PENDING|Priority|gpu|7\n"
     job = jobs.start(spec_of(world), store, backend=SLURM_BACKEND)
-    assert (
-        (job.status, job.slot, job.position, [tuple(call.args[1]) for call in submitted.call_args_list])
-        == ("queued", "slurm gpu", 0, [("work", str(job.path.resolve()))])
-        and not (store.root / ".slots").exists()
-        and kinds.backend_of(job) is SLURM_BACKEND
-    )
+    assert job.status == "queued"
+    assert job.slot == "slurm gpu"
+    assert job.position == 0
+    assert [tuple(call.args[1]) for call in submitted.call_args_list] == [("work", str(job.path.resolve()))]
+    assert not (store.root / ".slots").exists()
+    assert kinds.backend_of(job) is SLURM_BACKEND
     squeue["squeue"] = "1|CANCELLED|None|gpu|7\n"
 
 
@@ -239,11 +239,10 @@ def test_a_job_of_the_cluster_that_is_interrupted_waits_again(
 
     for number, is_up in ((signal.SIGUSR2, True), (signal.SIGTERM, False)):
         stopped = interrupted(number)
-        assert isinstance(stopped, Suspended) and (
-            stopped.time_is_up,
-            RunFolder(folder.path).record.status,
-            jobs_of(folder.work),
-        ) == (is_up, "queued", ["13"])
+        assert isinstance(stopped, Suspended)
+        assert stopped.time_is_up == is_up
+        assert RunFolder(folder.path).record.status == "queued"
+        assert jobs_of(folder.work) == ["13"]
     with monkeypatch.context() as patched:
         patched.delenv(slurm_queue.BATCH)
         assert jobs.status(store, folder.id).status == "queued" and is_alive(folder.work)

@@ -136,9 +136,11 @@ def test_resumed_from_the_folder_it_was_started_in(
     (job.path / "curve.parquet").write_text("half")
     monkeypatch.chdir(tmp_path)
     again = jobs.resume(store, job.run_id, backend=paper)
-    assert (again.status, again.error, again.position, started(paper)) == (
-        "queued", None, 0, [(job.run_id, begun_in)] * 2,
-    ) and not (job.path / "curve.parquet").exists()  # fmt: skip
+    assert again.status == "queued"
+    assert again.error is None
+    assert again.position == 0
+    assert started(paper) == [(job.run_id, begun_in)] * 2
+    assert not (job.path / "curve.parquet").exists()
 
 
 def test_a_queued_job_whose_process_died_or_never_came_has_failed(store: Store, paper: Mock, job: jobs.Job) -> None:
@@ -192,9 +194,13 @@ def test_progress_is_the_latest_that_was_told(store: Store, running: jobs.Job) -
         jobs.JobProgress("load"),
     )
     far = after({"time": 2.0, "phase": "search", "left": None}, step(4), step(3, search=2, loss=None))
-    assert (far.phase, far.step, far.total, far.loss, far.added, far.share) == (
-        "search", 13, 20, None, 2, 0.65,
-    ) and 55 < far.seconds_left <= 60  # fmt: skip
+    assert far.phase == "search"
+    assert far.step == 13
+    assert far.total == 20
+    assert far.loss is None
+    assert far.added == 2
+    assert far.share == 0.65
+    assert 55 < far.seconds_left <= 60
     far = after({"time": time.time() - 5, "phase": "evaluate", "left": 2.0})
     assert (far.phase, far.step, far.seconds_left) == ("evaluate", 13, 0.0), "late: longer than was measured"
     far = after({"time": time.time(), "phase": "evaluate", "step": 30, "total": 40, "left": 2.0})
@@ -218,11 +224,10 @@ def test_long_events_come_in_pieces(store: Store, running: jobs.Job, monkeypatch
     told(running, *(step(n) for n in range(1, 100)), '{"half": ')
     monkeypatch.setattr(jobs.watch, "PIECE", 1000)
     found = list(jobs.pieces(store, running.run_id))
-    assert (
-        [e["step"] for events, _ in found for e in events],
-        found[-1][1],
-        list(jobs.pieces(store, running.run_id, found[-1][1])),
-    ) == (list(range(1, 100)), jobs.events(store, running.run_id)[1], []) and len(found) > 9
+    assert [e["step"] for events, _ in found for e in events] == list(range(1, 100))
+    assert found[-1][1] == jobs.events(store, running.run_id)[1]
+    assert list(jobs.pieces(store, running.run_id, found[-1][1])) == []
+    assert len(found) > 9
 
 
 def test_a_step_told_twice_counts_once(store: Store, running: jobs.Job) -> None:

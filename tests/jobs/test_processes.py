@@ -31,9 +31,11 @@ def cancelled(store: Store, job: jobs.Job) -> jobs.Job:
     """Cancel a job, which is done within two and a half seconds."""
     begun = time.monotonic()
     cut = jobs.cancel(store, job.run_id)
-    assert time.monotonic() - begun < 2.5 and (cut.status, cut.is_resumable, cut.error, store.list()) == (
-        "cancelled", True, None, [],
-    )  # fmt: skip
+    assert time.monotonic() - begun < 2.5
+    assert cut.status == "cancelled"
+    assert cut.is_resumable
+    assert cut.error is None
+    assert store.list() == []
     return cut
 
 
@@ -45,11 +47,10 @@ def resumes_like(whole: Run, store: Store, job: jobs.Job) -> None:
     run = store.open(job.run_id)
     columns = ["target", "step", "loss", "size", "added", "removed"]
     pd.testing.assert_frame_equal(whole.history()[columns], run.history()[columns])
-    assert np.array_equal(whole.ranking(), run.ranking()) and (
-        whole.region(),
-        whole.record.notes,
-        store.verify(run.id),
-    ) == (run.region(), run.record.notes, [])
+    assert np.array_equal(whole.ranking(), run.ranking())
+    assert whole.region() == run.region()
+    assert whole.record.notes == run.record.notes
+    assert store.verify(run.id) == []
     assert ([p.name for p in (run.path / "work").iterdir()], jobs.progress(store, run.id).phase) == (
         ["log.txt"],
         "finished",
@@ -64,11 +65,10 @@ def test_a_job_is_watched_cancelled_and_resumed_as_if_never_cut(store: Store, wo
     until(stepped(store, job.run_id, 20))
     process, first = process_of(job), jobs.progress(store, job.run_id)
     assert os.getpgid(process.pid) == process.pid and process.pid != os.getpgid(0), "a group of its own"
-    assert (
-        (first.phase, first.total) == ("search", 2 * STEPS)
-        and 0 < first.share < 1
-        and None not in (first.loss, first.size, first.seconds_left)
-    )
+    assert first.phase == "search"
+    assert first.total == 2 * STEPS
+    assert 0 < first.share < 1
+    assert None not in (first.loss, first.size, first.seconds_left)
     until(stepped(store, job.run_id, first.step + 20))
     _, place = jobs.events(store, job.run_id)
     assert until(lambda: jobs.events(store, job.run_id, place)[0])[0]["step"] > first.step
@@ -172,11 +172,10 @@ def test_a_failure_shows_its_class_and_what_to_do(store: Store, world: Path, tmp
     (own / "train.jsonl").write_text('{"text": "a", "label": 7}\n')
     job = jobs.start(spec_of(own), store)
     failed = ended(store, job.run_id)
-    assert (
-        (failed.status, failed.error.kind) == ("failed", "BadData")
-        and failed.error.hint
-        and "BadData" in jobs.log_tail(store, job.run_id)
-    )
+    assert failed.status == "failed"
+    assert failed.error.kind == "BadData"
+    assert failed.error.hint
+    assert "BadData" in jobs.log_tail(store, job.run_id)
     shutil.copy(world / "train.jsonl", own)
     assert call("jobs", "resume", job.run_id, "--runs-dir", store.root).out.strip() == job.run_id
     watched = call("jobs", "watch", job.run_id, "--runs-dir", store.root, "--json")
@@ -194,12 +193,10 @@ def test_a_job_on_a_gpu_is_cancelled_resumed_and_finished(store: Store, world: P
     done = ended(store, job.run_id)
     assert done.status == "finished", (done.error, jobs.log_tail(store, job.run_id))
     run = store.open(job.run_id)
-    assert (
-        (run.record.device or "").startswith("cuda (")
-        and store.verify(run.id) == []
-        and all(check.passed for check in run.record.checks)
-        and "resuming after" in jobs.log_tail(store, run.id)
-    )
+    assert (run.record.device or "").startswith("cuda (")
+    assert store.verify(run.id) == []
+    assert all(check.passed for check in run.record.checks)
+    assert "resuming after" in jobs.log_tail(store, run.id)
 
 
 @pytest.mark.gpu

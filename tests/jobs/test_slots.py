@@ -99,9 +99,10 @@ def test_a_job_stays_in_the_queue_that_it_was_put_in(store: Store, monkeypatch: 
 
 def test_first_come_first_served(store: Store) -> None:
     one, two, three = (queued(store) for _ in range(3))
-    assert (
-        line(store), places(one, two, three), queue(store.root, "cuda-0"), position(store.root, "cpu", "other"),
-    ) == (ids(one, two, three), [0, 1, 2], [], None)  # fmt: skip
+    assert line(store) == ids(one, two, three)
+    assert places(one, two, three) == [0, 1, 2]
+    assert queue(store.root, "cuda-0") == []
+    assert position(store.root, "cpu", "other") is None
     take_ticket(store.root, "cpu", one.id)
     assert line(store)[-1] == one.id, "asked anew, it stands at the end"
     give_up_ticket(store.root, two.id)

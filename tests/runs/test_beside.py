@@ -47,12 +47,11 @@ run = produced(**SEARCH)
 def test_a_run_and_its_nulls_stay_out_of_the_region_of_another(run: Run, world: Path, store: Store) -> None:
     spec = spec_of(world, **SEARCH, outside=run.id)
     other = produce(spec, Store(shutil.copytree(run.root, store.root)))
-    assert (
-        (other.region().size, (other.region() & run.region()).size, other.region_header()["made_of"][0]["run"])
-        == (run.region().size, 0, run.id)
-        and any("stays out of 222 entries" in note for note in other.record.notes)
-        and other.record.nulls
-    )
+    assert other.region().size == run.region().size
+    assert (other.region() & run.region()).size == 0
+    assert other.region_header()["made_of"][0]["run"] == run.id
+    assert any("stays out of 222 entries" in note for note in other.record.notes)
+    assert other.record.nulls
     assert f"--outside '{spec.outside}'" in spec.command() and "outside" in spec.search_fields()
 
 
@@ -106,21 +105,16 @@ def test_disjoint_regions_share_nothing_and_each_has_its_nulls(beside: OtherRegi
         [beside.region.size] * 3, 3 * beside.region.size,
     )  # fmt: skip
     rows = known.predictions().query("kind == @DISJOINT")
-    assert (
-        set(zip(rows["head"], rows["condition"], rows["draw"], strict=True)),
-        rows["example_id"].nunique(),
-        known.record.n,
-        Store(beside.run.root).verify(beside.run.id),
-    ) == (
+    assert set(zip(rows["head"], rows["condition"], rows["draw"], strict=True)) == (
         {
             (number, condition, draw)
             for number in (1, 2)
             for condition, draw in ((SEARCHED, 0), (CONTROL, 1), (CONTROL, 2))
-        },
-        20,
-        20,
-        [],
+        }
     )
+    assert rows["example_id"].nunique() == 20
+    assert known.record.n == 20
+    assert Store(beside.run.root).verify(beside.run.id) == []
 
 
 def test_the_part_that_suffices_has_no_higher_loss_on_the_half_that_decides(
@@ -134,12 +128,11 @@ def test_the_part_that_suffices_has_no_higher_loss_on_the_half_that_decides(
 def test_what_hurts_lies_outside_and_hurts_more_than_random(beside: OtherRegions, known: PartScores) -> None:
     (worst,) = known.entries(ADVERSARIAL)
     (row,) = other_regions(beside.run, known).query("kind == @ADVERSARIAL and measure == 'nll'").itertuples()
-    assert (
-        (len(worst), row.draws) == (beside.region.size, 2)
-        and not np.isin(worst, beside.region.flat()).any()
-        and row.less < 0
-        and row.beyond < 0
-    )
+    assert len(worst) == beside.region.size
+    assert row.draws == 2
+    assert not np.isin(worst, beside.region.flat()).any()
+    assert row.less < 0
+    assert row.beyond < 0
 
 
 def test_what_is_stored_is_not_searched_again_and_more_go_on_from_there(
@@ -303,11 +296,10 @@ def test_a_cut_one_resumes_and_another_sample_starts_over(gained: Run, scored: P
     refuses(KeyboardInterrupt, None, score_rivals, copy, store, 20, cut)
     told.clear()
     again = score_rivals(copy, store, 20, lambda name, *heard: told.append(name))
-    assert (again.record.n, store.verify(gained.id), rivals(gained, again)["name"].nunique()) == (
-        20,
-        [],
-        2 + again.predictions()["kind"].nunique(),
-    ) and told[0].startswith("rank 1, 4 of 8")
+    assert again.record.n == 20
+    assert store.verify(gained.id) == []
+    assert rivals(gained, again)["name"].nunique() == 2 + again.predictions()["kind"].nunique()
+    assert told[0].startswith("rank 1, 4 of 8")
 
 
 @pytest.mark.parametrize(

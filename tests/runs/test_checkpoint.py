@@ -216,12 +216,12 @@ def test_every_part_of_the_stamp_counts(written: Path, change: dict[str, str], w
 def test_a_checkpoint_comes_back_as_it_was(written: Path, definition: str) -> None:
     stamp = STAMP | {"definition": definition}
     kept = Checkpoints(written, stamp, {"device": "cpu (1 threads)"}).restored()
-    assert (
-        (kept.searched.history, kept.searched.notes, kept.seconds, int(kept.state["step"]))
-        == (FOUND.history, FOUND.notes, 3.5, 4)
-        and np.array_equal(kept.searched.orders[300], np.arange(300))
-        and torch.equal(kept.state["score"], torch.full((64,), 0.5))
-    )
+    assert kept.searched.history == FOUND.history
+    assert kept.searched.notes == FOUND.notes
+    assert kept.seconds == 3.5
+    assert int(kept.state["step"]) == 4
+    assert np.array_equal(kept.searched.orders[300], np.arange(300))
+    assert torch.equal(kept.state["score"], torch.full((64,), 0.5))
     assert (
         "resumed on cuda (GPU)" in Checkpoints(written, stamp, {"device": "cuda (GPU)"}).restored().searched.notes[-1]
     )
@@ -327,6 +327,7 @@ def test_two_processes_find_the_region_of_one(world: Path, store: Store, mode: d
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (together,) = Store(store.root / "two").list()
-    assert (
-        together.spec.key(), together.region(), together.ranking().tolist(), together.history()["loss"].tolist(),
-    ) == (alone.spec.key(), alone.region(), alone.ranking().tolist(), alone.history()["loss"].tolist())  # fmt: skip
+    assert together.spec.key() == alone.spec.key()
+    assert together.region() == alone.region()
+    assert together.ranking().tolist() == alone.ranking().tolist()
+    assert together.history()["loss"].tolist() == alone.history()["loss"].tolist()

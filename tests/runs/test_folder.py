@@ -62,19 +62,22 @@ def test_the_way_of_a_run(store: Store, spec: RunSpec, monkeypatch: pytest.Monke
     folder = store.create(spec, size=3)
     assert json.loads((folder.path / "run.json").read_text())["status"] == "queued"
     run = fill(folder)
-    assert (
-        (replace.call_count, run.record.status) == (RENAMES, "finished") and run.record.started and run.record.finished
-    )
+    assert replace.call_count == RENAMES
+    assert run.record.status == "finished"
+    assert run.record.started
+    assert run.record.finished
     assert (sorted(run.files), [p.name for p in (run.path / "work").iterdir()], store.verify(run.id)) == (
         ["curve.parquet", "ranking.safetensors", "region.safetensors"],
         ["log.txt"],
         [],
     )
     again = store.open(run.id)
-    assert (
-        again.region().flat().tolist(), again.ranking().tolist(), again.ranking().dtype, again.cut(3),
-        len(again.history()), again.history().columns[0],
-    ) == ([1, 5, 17], [5, 1, 17, 2], np.int32, again.region(), 0, "localizer")  # fmt: skip
+    assert again.region().flat().tolist() == [1, 5, 17]
+    assert again.ranking().tolist() == [5, 1, 17, 2]
+    assert again.ranking().dtype == np.int32
+    assert again.cut(3) == again.region()
+    assert len(again.history()) == 0
+    assert again.history().columns[0] == "localizer"
 
 
 def test_large_models_need_wider_indices(folder: RunFolder) -> None:
@@ -139,9 +142,10 @@ fill(Store(Path(sys.argv[1])).create(RunSpec(base="b", finetuned="f", task="t"))
 def test_a_killed_process_leaves_no_listed_run(store: Store, lost: int) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(store.root), str(lost)], cwd=Path.cwd())
     statuses = [entry.record.status for entry in store.unfinished()]
-    assert (done.returncode, statuses, store.list(), store.unreadable()) == (
-        -signal.SIGKILL, ([] if lost == 1 else ["failed"]), [], [],
-    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL
+    assert statuses == ([] if lost == 1 else ["failed"])
+    assert store.list() == []
+    assert store.unreadable() == []
 
 
 @pytest.mark.nightly
@@ -239,11 +243,10 @@ def test_a_full_disk_takes_no_checkpoint_with_it(
         patched.setattr(atomic, "_sync", sync)
         folder.give_up(failure_of(DiskFull("there is no space left.")))
     (entry,) = store.unfinished()
-    assert (entry.record.status, entry.record.error.kind, store.unreadable()) == (
-        "failed",
-        ("DiskFull" if fits else "killed"),
-        [],
-    ) and not (folder.path / "curve.parquet").exists()
+    assert entry.record.status == "failed"
+    assert entry.record.error.kind == ("DiskFull" if fits else "killed")
+    assert store.unreadable() == []
+    assert not (folder.path / "curve.parquet").exists()
     again = RunFolder(folder.path)
     again.reopen()
     assert (again.record.status, checkpoint.read_bytes()) == ("queued", b"hours")
@@ -288,9 +291,10 @@ def tree(kind: type[SkillvizError]) -> list[type[SkillvizError]]:
 @pytest.mark.parametrize("kind", [k for k in tree(SkillvizError) if k.__module__ == errors.__name__][1:])
 def test_every_error_of_the_tree_has_a_hint(kind: type[SkillvizError]) -> None:
     failure = failure_of(kind("what was wrong."))
-    assert (failure.kind, failure.message, failure.hint) == (kind.__name__, "what was wrong.", kind.hint) and advice(
-        failure.kind
-    ) is kind
+    assert failure.kind == kind.__name__
+    assert failure.message == "what was wrong."
+    assert failure.hint == kind.hint
+    assert advice(failure.kind) is kind
 
 
 @pytest.mark.parametrize(

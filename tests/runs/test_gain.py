@@ -87,12 +87,11 @@ def test_each_kind_has_a_gain_and_its_entries_on_the_graft_and_its_null(by_kind:
             {one.kind: one.fitted for one in note.by_kind},
             note.size,
         ) and note.fitted is not None
-    assert (
-        ({one.kind: one.size for one in grafts[0].by_kind}, record.gain, record.nulls[0].gain)
-        == ({kind: len(own) for kind, own in places.items()}, grafts[0].gain, None)
-        and isinstance(whole.gain, float)
-        and not whole.by_kind
-    )
+    assert {one.kind: one.size for one in grafts[0].by_kind} == {kind: len(own) for kind, own in places.items()}
+    assert record.gain == grafts[0].gain
+    assert record.nulls[0].gain is None
+    assert isinstance(whole.gain, float)
+    assert not whole.by_kind
     own, one = by_kind.curve(), by_kind.curve(gain=1.0)
     assert len(own) == len(one) > 0 and own["gain"].isna().all() and "--gain kinds" in by_kind.spec.command()
 
@@ -131,11 +130,10 @@ def test_words_of_gains_by_kind(by_kind: Run) -> None:
         **{f"{kind} {gain:.2f}": text for kind, gain in record.gain.items()},
         "the gain of its module kind": text, "(gain 1) it reaches": text,
     }  # fmt: skip
-    assert (
-        {words: said for words, said in parts.items() if words not in said},
-        set(kinds["module kind"]),
-        graft.header["gain"],
-    ) == ({}, set(record.gain), record.gain) and shown.kinds(record.model_copy(update={"gains": ()})).empty
+    assert {words: said for words, said in parts.items() if words not in said} == {}
+    assert set(kinds["module kind"]) == set(record.gain)
+    assert graft.header["gain"] == record.gain
+    assert shown.kinds(record.model_copy(update={"gains": ()})).empty
 
 
 def test_every_graft_that_is_compared_has_its_own_gain(fitted: Run) -> None:
@@ -145,13 +143,11 @@ def test_every_graft_that_is_compared_has_its_own_gain(fitted: Run) -> None:
         ("null", null.sizes[0], 0), ("null", null.sizes[1], 1), ("finetuned", None, None),
     ]  # fmt: skip
     for note in record.gains:
-        assert (
-            note.gain in (1.0, note.fitted)
-            and note.low is not None
-            and note.low <= note.fitted
-            and set(note.states) == set(note.at_one) == {"validation", "test"}
-            and set(note.states["test"]) == {"accuracy", "nll", "ece"}
-        )
+        assert note.gain in (1.0, note.fitted)
+        assert note.low is not None
+        assert note.low <= note.fitted
+        assert set(note.states) == set(note.at_one) == {"validation", "test"}
+        assert set(note.states["test"]) == {"accuracy", "nll", "ece"}
     assert (record.gain, null.gain) == (
         record.gains[0].gain,
         np.mean([note.gain for note in record.gains if note.of == "null"]),
@@ -178,7 +174,10 @@ def test_the_curve_has_each_size_at_its_gain_and_at_1_and_the_grid_ends_at_its_g
     assert {size: set(rows["gain"]) for size, rows in own.groupby("size")} == {
         note.size: {note.gain} for note in fitted.record.gains if note.of == "grafted"
     }
-    assert one.equals(plain.curve()) and len(own) == len(one) and (plain.record.gains, plain.record.gain) == ((), 1)
+    assert one.equals(plain.curve())
+    assert len(own) == len(one)
+    assert plain.record.gains == ()
+    assert plain.record.gain == 1
     ends = fitted.interpolation().query("path == 'wise-graft' and alpha == 1 and metric == 'nll'")
     assert ends.set_index("size")["value"].to_dict() == pytest.approx(
         own.query("split == 'test' and metric == 'nll'").set_index("size")["value"].to_dict(), abs=1e-6

@@ -78,9 +78,11 @@ def stopped(store: Store, folder: RunFolder, session: Session, after: int) -> tu
 def test_a_stopped_search_keeps_its_region_as_a_run_that_says_so(world: Path, store: Store, session: Session) -> None:
     run, maps = stopped(store, queued(world, store, sizes=("5%", "1%"), nulls="shuffled"), session, after=3)
     record, history = run.record, run.history()
-    assert (record.stopped, record.size, record.sizes, record.nulls, failed_checks(run)) == (
-        "3 of 6", history["size"].iloc[-1], (history["size"].iloc[-1],), (), [],
-    )  # fmt: skip
+    assert record.stopped == "3 of 6"
+    assert record.size == history["size"].iloc[-1]
+    assert record.sizes == (history["size"].iloc[-1],)
+    assert record.nulls == ()
+    assert failed_checks(run) == []
     assert record.size == run.region().size < 222 and len(history) == 3
     assert [(row["step"], row["total"], row["target"], row["d"]) for row in maps] == [
         (1, 6, 222, 4448), (2, 6, 222, 4448),

@@ -70,13 +70,15 @@ def test_a_process_lives_while_it_holds_the_lock(
     edit(run.work, **elsewhere)
     found = process_of(run.work)
     signalled = None if "pid" in elsewhere else worker.pid  # no signal to another process
-    assert (found and found.pid, life(run.work), status(run)) == (signalled, ALIVE, "running") and not hold(run.work)
+    assert (found and found.pid) == signalled
+    assert life(run.work) == ALIVE
+    assert status(run) == "running"
+    assert not hold(run.work)
     end(worker)
-    assert (process_of(run.work), life(run.work), status(run)) == (
-        None,
-        after,
-        ("failed" if after == DEAD else "unknown"),
-    ) and not is_awaited(run.path), "a killed one must not block the queue for ever"
+    assert process_of(run.work) is None, "a killed one must not block the queue for ever"
+    assert life(run.work) == after, "a killed one must not block the queue for ever"
+    assert status(run) == ("failed" if after == DEAD else "unknown"), "a killed one must not block the queue for ever"
+    assert not is_awaited(run.path), "a killed one must not block the queue for ever"
 
 
 def test_an_unknown_job_says_why_and_is_resumed_and_deleted_by_a_user_only(

@@ -68,13 +68,11 @@ def test_differences_are_grafted_less_finetuned() -> None:
 def test_a_temperature_changes_calibration_and_nothing_else() -> None:
     temperature = fitted(LOGITS, LABELS, True).value
     found = split_scores(LOGITS, LABELS, TASK, temperature).states
-    assert (
-        temperature is not None
-        and temperature > 1
-        and found[SCALED]["accuracy"] == found["finetuned"]["accuracy"]
-        and found[SCALED]["nll"].value < found["finetuned"]["nll"].value
-        and SCALED not in split_scores(LOGITS, LABELS, TASK).states
-    )
+    assert temperature is not None
+    assert temperature > 1
+    assert found[SCALED]["accuracy"] == found["finetuned"]["accuracy"]
+    assert found[SCALED]["nll"].value < found["finetuned"]["nll"].value
+    assert SCALED not in split_scores(LOGITS, LABELS, TASK).states
 
 
 def test_what_is_known_is_not_scored_again() -> None:
@@ -94,12 +92,10 @@ def test_agreement_and_recovered_gain_of_the_ends(
     changes: dict[str, np.ndarray], agreement: int | None, recovered: int | None
 ) -> None:
     found = split_scores({**LOGITS, **changes}, LABELS, TASK)
-    assert (
-        (found.recovered.value, ({(d.value, d.low, d.high) for d in found.differences.values()} == {(0, 0, 0)}))
-        == (recovered, (agreement == 1))
-        and (recovered is not None or found.recovered.low is None)
-        and (agreement is None or found.agreement.value == agreement)
-    )
+    assert found.recovered.value == recovered
+    assert ({(d.value, d.low, d.high) for d in found.differences.values()} == {(0, 0, 0)}) == (agreement == 1)
+    assert recovered is not None or found.recovered.low is None
+    assert agreement is None or found.agreement.value == agreement
 
 
 def test_what_is_undefined_is_not_a_number() -> None:
@@ -146,11 +142,10 @@ def test_every_metric_of_many_models_is_that_of_the_model_alone(labels: int, met
 def test_bins_add_up_to_all_examples_and_to_the_calibration_error() -> None:
     points, y = three_models(3)
     bins = bin_rows(points, y)
-    assert (
-        (len(bins), bins.groupby("alpha")["count"].sum().tolist()) == (3 * 15, [60, 60, 60])
-        and (bins["correct"] <= bins["count"]).all()
-        and bins.loc[bins["count"] == 0, "confidence"].isna().all()
-    )
+    assert len(bins) == 3 * 15
+    assert bins.groupby("alpha")["count"].sum().tolist() == [60, 60, 60]
+    assert (bins["correct"] <= bins["count"]).all()
+    assert bins.loc[bins["count"] == 0, "confidence"].isna().all()
     for common, logits in points:
         own = bins[bins["alpha"] == common["alpha"]].fillna({"confidence": 0})
         gap = (own["confidence"] * own["count"] - own["correct"]).abs().sum() / len(y)

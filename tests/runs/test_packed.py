@@ -68,12 +68,12 @@ def assert_same(folders: Store, studied: Store) -> None:
         ) == (studied.root / STUDIES / "some" / FILE / run.id, []) and not run.path.exists()
         for name in tables.TABLES.keys() - {"parts"}:  # they are stored beside the run
             pd.testing.assert_frame_equal(getattr(run, name)(), getattr(one, name)())
-        assert (
-            (run.region(), run.region_header(), run.cut(5), run.root)
-            == (one.region(), one.region_header(), one.cut(5), studied.root)
-            and np.array_equal(run.ranking(), one.ranking())
-            and not studied.verify(run.id)
-        )
+        assert run.region() == one.region()
+        assert run.region_header() == one.region_header()
+        assert run.cut(5) == one.cut(5)
+        assert run.root == studied.root
+        assert np.array_equal(run.ranking(), one.ranking())
+        assert not studied.verify(run.id)
     assert not list(findings(studied))
 
 
@@ -93,15 +93,10 @@ def test_runs_of_a_pair_keep_their_predictions_at_every_size_and_share_those_of_
     assert_same(folders, studied)
     for run in studied.list():
         n, (_, *others) = run.record.metrics["test"].n, run.record.sizes
-        assert (
-            (
-                set(run.sizes()["size"]),
-                [[len(x) for x in run.logits("grafted", size=size)] for size in run.record.sizes],
-            )
-            == (set(others), [[n] * 3] * 3)
-            and len(run.layers())
-            and len(run.ranking()) >= max(others)
-        )
+        assert set(run.sizes()["size"]) == set(others)
+        assert [[len(x) for x in run.logits("grafted", size=size)] for size in run.record.sizes] == [[n] * 3] * 3
+        assert len(run.layers())
+        assert len(run.ranking()) >= max(others)
     assert {len(set(run.nulls()["draw"])) for run in studied.list()} == {2, 0}
     ends = pq.read_table(pack).to_pandas().query("file == 'ends.parquet'")
     assert ends["run"].nunique() == 2 and ends["content"].notna().sum() == 1, "once for the pair"
@@ -110,17 +105,14 @@ def test_runs_of_a_pair_keep_their_predictions_at_every_size_and_share_those_of_
 
 def test_runs_are_found_by_id_and_by_prefix(folders: Store, studied: Store) -> None:
     run = studied.list()[0]
-    assert studied.has(run.id) and (
-        studied.resolve(run.id[:-1]),
-        Library([Store(studied.root / "none"), studied]).open(run.id).path,
-        Library([studied]).newest(run.record.key).id,
-    ) == (run.id, run.path, run.id)
-    assert (
-        studied.unfinished(),
-        studied.folders(),
-        studied.others({run.id}),
-        [one.id for one in studied.list(among=[run.id])],
-    ) == ([], [], ([], []), [run.id])
+    assert studied.has(run.id)
+    assert studied.resolve(run.id[:-1]) == run.id
+    assert Library([Store(studied.root / "none"), studied]).open(run.id).path == run.path
+    assert Library([studied]).newest(run.record.key).id == run.id
+    assert studied.unfinished() == []
+    assert studied.folders() == []
+    assert studied.others({run.id}) == ([], [])
+    assert [one.id for one in studied.list(among=[run.id])] == [run.id]
     shutil.copytree(folders.root / run.id, studied.root / run.id)
     assert studied.open(run.id).path == studied.root / run.id and len(studied.list()) == 3
 
@@ -184,11 +176,10 @@ def test_a_changed_record_is_noticed(studied: Store, pack: Path) -> None:
 def test_a_cut_file_is_one_unreadable_entry(studied: Store, pack: Path) -> None:
     pack.write_bytes(pack.read_bytes()[:-100])
     (entry,) = studied.unreadable()
-    assert (
-        (entry.path, [one.path for one in findings(studied)]) == (pack, [pack])
-        and FILE in entry.reason
-        and not studied.list()
-    )
+    assert entry.path == pack
+    assert [one.path for one in findings(studied)] == [pack]
+    assert FILE in entry.reason
+    assert not studied.list()
 
 
 def test_a_file_that_is_replaced_is_read_again(studied: Store, pack: Path, folders: Store) -> None:

@@ -57,9 +57,10 @@ def named(localizer: str, runs: Library | None = None, **options: Any) -> tuple[
 
 def test_common_options_reach_those_that_have_them() -> None:
     options, notes = options_of(spec("stagewise", steps=3, batch_size=4), LOCALIZERS["stagewise"])
-    assert (options.steps, options.batch_size, notes) == (3, 4, ()) and "no steps" in options_of(
-        spec("movement", steps=3), LOCALIZERS["movement"]
-    )[1][0]
+    assert options.steps == 3
+    assert options.batch_size == 4
+    assert notes == ()
+    assert "no steps" in options_of(spec("movement", steps=3), LOCALIZERS["movement"])[1][0]
 
 
 test_what_names_no_region_is_refused = refused(
@@ -208,11 +209,11 @@ def test_a_run_says_what_its_region_is_made_of(world: Path, session: Session, so
     asked = {"union": [{"run": source.id[:-2], "size": 400}, part]}
     run = produce(by_hand(world, asked), stored, session=session)
     expected = region_in(asked, session.pair(source.spec).table, lambda name, size: source.cut(size))
-    assert (
-        (run.region(), run.record.size, failed_checks(run)) == (expected, expected.size, [])
-        and 400 <= expected.size <= 416
-        and f"-expression-{expected.size}-s0-" in run.id
-    )
+    assert run.region() == expected
+    assert run.record.size == expected.size
+    assert failed_checks(run) == []
+    assert 400 <= expected.size <= 416
+    assert f"-expression-{expected.size}-s0-" in run.id
     header, notes = run.region_header(), run.record.notes
     (told,) = header["made_of"]
     assert (
@@ -473,11 +474,9 @@ def test_paths_of_a_folder_mean_the_same_from_any_other(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "task.yaml").touch()
     spec = read_spec({"base": "a", "finetuned": "b", "task": "task.yaml", "others": ("cr",)}).anchored(tmp_path)
-    assert (spec.base, spec.finetuned, spec.task, spec.others) == (
-        str(tmp_path / "a"),
-        str(tmp_path / "b"),
-        str(tmp_path / "task.yaml"),
-        ("cr",),
-    ), "a name of a task is no path"
+    assert spec.base == str(tmp_path / "a"), "a name of a task is no path"
+    assert spec.finetuned == str(tmp_path / "b"), "a name of a task is no path"
+    assert spec.task == str(tmp_path / "task.yaml"), "a name of a task is no path"
+    assert spec.others == ("cr",), "a name of a task is no path"
     hub = read_spec({"base": "org/base", "finetuned": "examples/models/minilm-l6", "task": "cr"})
     assert hub.anchored(tmp_path) == hub

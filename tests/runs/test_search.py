@@ -94,11 +94,11 @@ def searched(
 
 def test_nested_localizers_search_once_at_the_largest_size() -> None:
     result, targets, _ = searched([10, 5, 40], nested=True)
-    assert (
-        (targets, result.size, list(result.orders)) == ([40], 10, [10, 5, 40])
-        and np.array_equal(result.orders[5], result.orders[40][:5])
-        and np.array_equal(result.ranking(), result.orders[40])
-    )
+    assert targets == [40]
+    assert result.size == 10
+    assert list(result.orders) == [10, 5, 40]
+    assert np.array_equal(result.orders[5], result.orders[40][:5])
+    assert np.array_equal(result.ranking(), result.orders[40])
 
 
 def test_others_search_for_each_size_once() -> None:
@@ -190,12 +190,11 @@ def test_it_says_that_it_is_a_control_and_recovers_no_gain(control: Run) -> None
     assert {(split, bool(one.agreement), one.recovered) for split, one in metrics.items()} == {
         ("validation", True, None), ("test", True, None),
     }  # fmt: skip
-    assert (
-        (set(curve["size"]), len(control.record.sizes)) == (set(control.record.sizes), 2)
-        and "recovered" not in set(curve["metric"])
-        and "complement.parquet" not in control.files
-        and control.complement().empty
-    )
+    assert set(curve["size"]) == set(control.record.sizes)
+    assert len(control.record.sizes) == 2
+    assert "recovered" not in set(curve["metric"])
+    assert "complement.parquet" not in control.files
+    assert control.complement().empty
 
 
 def test_an_ordinary_run_says_nothing_of_it(world: Path, session: Session, control: Run, store: Store) -> None:
@@ -204,18 +203,14 @@ def test_an_ordinary_run_says_nothing_of_it(world: Path, session: Session, contr
     test, of_alone, of_control = (
         one.record.metrics["test"] for one in (run, produce(spec_of(world, seed=1), store, session=Session()), control)
     )
-    assert (
-        (test.states["pretrained"], test.states["finetuned"])
-        == (of_alone.states["pretrained"], of_control.states["finetuned"])
-        and test.recovered is not None
-        and "recovered" in set(run.curve()["metric"])
-    )
-    assert (
-        "gives the base" in ends_of(run)
-        and failed_checks(run) == []
-        and "rest" not in run.region_header()
-        and not any("control" in note for note in run.record.notes)
-    )
+    assert test.states["pretrained"] == of_alone.states["pretrained"]
+    assert test.states["finetuned"] == of_control.states["finetuned"]
+    assert test.recovered is not None
+    assert "recovered" in set(run.curve()["metric"])
+    assert "gives the base" in ends_of(run)
+    assert failed_checks(run) == []
+    assert "rest" not in run.region_header()
+    assert not any("control" in note for note in run.record.notes)
 
 
 def test_its_states_are_those_of_the_zeroed_model(world: Path, session: Session, control: Run) -> None:
@@ -232,13 +227,11 @@ def test_its_states_are_those_of_the_zeroed_model(world: Path, session: Session,
 def test_embeddings_and_head_are_kept(world: Path) -> None:
     files = {"base": world / "base", "finetuned": world / "finetuned", "task": world / "task.yaml", "device": "cpu"}
     pair, plain = load_pair(**files, rest="zero"), load_pair(**files)
-    assert (
-        not pair.base.any()
-        and not pair.flat.theta.any()
-        and pair.rest == "zero"
-        and torch.equal(pair.finetuned, plain.finetuned)
-        and plain.base.any()
-    )
+    assert not pair.base.any()
+    assert not pair.flat.theta.any()
+    assert pair.rest == "zero"
+    assert torch.equal(pair.finetuned, plain.finetuned)
+    assert plain.base.any()
     other = dict(plain.model.named_parameters())
     kept = [(name, weights) for name, weights in pair.model.named_parameters() if name not in pair.table.names]
     assert kept and [name for name, weights in kept if not torch.equal(weights, other[name])] == []
@@ -528,11 +521,10 @@ def test_the_search_sees_the_other_task_s_texts_alone_and_none_that_is_held_out(
     assert any("20 training texts of elsewhere and no label" in n and "; 2 that " in n for n in plan.notes)
     data, own = searched_data(plan, session), session.encoded(spec)
     wanted = [own["train"].input_ids[train.index(row)] for row in fresh[:20]]
-    assert (
-        all(map(np.array_equal, data["train"].input_ids, wanted))
-        and (len(data["train"]), data["train"].targets.shape) == (len(wanted), (20, 2))
-        and data["test"] is own["test"]
-    )
+    assert all(map(np.array_equal, data["train"].input_ids, wanted))
+    assert len(data["train"]) == len(wanted)
+    assert data["train"].targets.shape == (20, 2)
+    assert data["test"] is own["test"]
     run = produce(spec, Store(tmp_path / "runs"))
     assert run.record.nulls and plan.texts.note in run.record.notes
 

@@ -71,12 +71,10 @@ def test_only_finished_runs_are_listed(store: Store, run: Run, queued: RunFolder
     failed.fail(Failure(kind="BadSize", message="m", hint="h"))
     cancelled.cancel()
     statuses = {run.id: "finished", queued.id: "queued", failed.id: "failed", cancelled.id: "cancelled"}
-    assert (
-        [r.id for r in store.list()],
-        store.unreadable(),
-        {entry.id: entry.record.status for entry in store.unfinished()} | {run.id: "finished"},
-        {name: store.look(name[:-1]).record.status for name in statuses},
-    ) == ([run.id], [], statuses, statuses)
+    assert [r.id for r in store.list()] == [run.id]
+    assert store.unreadable() == []
+    assert {entry.id: entry.record.status for entry in store.unfinished()} | {run.id: "finished"} == statuses
+    assert {name: store.look(name[:-1]).record.status for name in statuses} == statuses
 
 
 def test_broken_folders_are_never_listed_as_runs(store: Store, run: Run, made: Run) -> None:
@@ -194,12 +192,10 @@ def test_delete_refuses_everything_that_is_not_a_run_inside_the_root(
         f"{run.id}/", run.id[:-2],
     ):  # fmt: skip
         refuses(RunNotFound, "nothing was deleted", store.delete, name)
-    assert (
-        (outside / RECORD).is_file()
-        and (store.root / "plain").is_dir()
-        and hidden.is_dir()
-        and store.open(run.id).id == run.id
-    )
+    assert (outside / RECORD).is_file()
+    assert (store.root / "plain").is_dir()
+    assert hidden.is_dir()
+    assert store.open(run.id).id == run.id
 
 
 @pytest.mark.slow
@@ -245,16 +241,13 @@ def test_logits_come_in_the_order_of_the_labels_with_the_accuracy_in_run_json(ma
     frame = made.predictions().set_index(["split", "state"])
     for (split, state), rows in frame.groupby(level=[0, 1]):
         ids, labels, logits = made.logits(state, split)
-        assert (
-            (list(ids), logits.dtype, made.record.metrics[split].states[state]["accuracy"].value)
-            == (
-                [f"{split}-{n}" for n in range(len(rows))],
-                np.float32,
-                pytest.approx((logits.argmax(1) == labels).mean()),
-            )
-            and np.array_equal(labels, rows["label"])
-            and np.array_equal(logits, rows[["logit_negative", "logit_positive"]])
+        assert list(ids) == [f"{split}-{n}" for n in range(len(rows))]
+        assert logits.dtype == np.float32
+        assert made.record.metrics[split].states[state]["accuracy"].value == pytest.approx(
+            (logits.argmax(1) == labels).mean()
         )
+        assert np.array_equal(labels, rows["label"])
+        assert np.array_equal(logits, rows[["logit_negative", "logit_positive"]])
     assert (set(frame.index.get_level_values("state")), len(made.logits("nothing", "test")[0])) == (
         {"pretrained", "finetuned", "grafted", "complement"},
         0,
@@ -293,11 +286,10 @@ def test_a_cut_file_is_one_sentence(run: Run, name: str) -> None:
 
 def test_tables_are_those_of_its_own_task_unless_another_is_named(store: Store) -> None:
     run = fake_run(store, others=("imdb", "yelp"), **SMALL)
-    assert (
-        (run.datasets, run.predictions("yelp")["split"].tolist()) == (("sst2", "imdb", "yelp"), ["test"] * 4 * 40)
-        and set(run.predictions()["dataset"]) == set(run.curve()["dataset"]) == {"sst2"}
-        and run.predictions("nowhere").empty
-    )
+    assert run.datasets == ("sst2", "imdb", "yelp")
+    assert run.predictions("yelp")["split"].tolist() == ["test"] * 4 * 40
+    assert set(run.predictions()["dataset"]) == set(run.curve()["dataset"]) == {"sst2"}
+    assert run.predictions("nowhere").empty
     found = run.logits("grafted", "test", "imdb")
     assert [len(part) for part in found] == [40] * 3 and not np.array_equal(found[2], run.logits("grafted")[2])
 
@@ -394,12 +386,11 @@ def test_a_run_that_differs_is_set_aside_and_said_how_to_make_again(store: Store
     table = (run.path / "curve.parquet").read_bytes()
     changed = write(run.path / "curve.parquet", table[:-20] + bytes([table[-20] ^ 1]) + table[-19:]).read_bytes()
     (finding,) = mended(store)
-    assert (
-        (finding.cure, store.folders(), (store.root / QUARANTINE / run.id / "curve.parquet").read_bytes())
-        == ("quarantined", [], changed)
-        and "curve.parquet was changed" in finding.problem
-        and run.spec.command() in finding.problem
-    )
+    assert finding.cure == "quarantined"
+    assert store.folders() == []
+    assert (store.root / QUARANTINE / run.id / "curve.parquet").read_bytes() == changed
+    assert "curve.parquet was changed" in finding.problem
+    assert run.spec.command() in finding.problem
 
 
 def test_files_of_nobody_are_set_aside_beside_each_other(store: Store, run: Run) -> None:
@@ -423,9 +414,10 @@ def test_a_run_is_mended_once_and_listed_again(
     store: Store, run: Run, damage: Callable[[Run], object], cure: str
 ) -> None:
     damage(run)
-    assert (cures(store), cures(store), [one.id for one in store.list()], store.verify(run.id)) == (
-        [cure], [], [run.id], [],
-    )  # fmt: skip
+    assert cures(store) == [cure]
+    assert cures(store) == []
+    assert [one.id for one in store.list()] == [run.id]
+    assert store.verify(run.id) == []
 
 
 @pytest.mark.parametrize("run_id", ["../out", ".hidden", "x" * 5000, "a/b", "\0", ""])

@@ -155,11 +155,10 @@ def test_scores_stored_by_several_at_once_are_whole(done: Done, copy: Store, mon
 
 def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:
     stored = call("study", "table", file, "--name", "scores", "--out", tmp_path / "scores.csv", "--json")
-    assert (
-        (stored.code, stored.json["rows"]) == (0, call("study", "table", file, "--json").json["rows"])
-        and (tmp_path / "scores.csv").read_text().startswith("base,recipe,variant,setting")
-        and {"ft", "graft_retrain", "graft_movement"} <= {row["method"] for row in stored.json["rows"]}
-    )
+    assert stored.code == 0
+    assert stored.json["rows"] == call("study", "table", file, "--json").json["rows"]
+    assert (tmp_path / "scores.csv").read_text().startswith("base,recipe,variant,setting")
+    assert {"ft", "graft_retrain", "graft_movement"} <= {row["method"] for row in stored.json["rows"]}
     missing = call("study", "table", file, "--name", "overlap")
     assert (missing.code, missing.err.count("\n")) == (2, 1) and "it has: " in missing.err
 
@@ -179,7 +178,10 @@ def test_a_table_says_that_its_file_is_not_finished_or_has_changed(
     other = tmp_path / "study.yaml"
     other.write_text(file.read_text().replace(*change))
     said, same = (call("study", "table", path, *more, "--json") for path in (other, file))
-    assert (said.code, same.code, words in said.err, words in same.err) == (0, 0, True, False)
+    assert said.code == 0
+    assert same.code == 0
+    assert words in said.err
+    assert words not in same.err
     rows = said.json["rows"]
     assert {row["localizer"] for row in rows} == localizers if localizers else rows == same.json["rows"]
 
@@ -198,21 +200,15 @@ def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Pa
     study, packed = done[0], Store(tmp_path / "packed")
     assert len(packed.list()) == 2 and not packed.unreadable()
     for run in packed.list():
-        assert (packed.verify(run.id), len(run.ranking()), run.region()) == (
-            [],
-            0,
-            done[1].open(run.id).region(),
-        ) and "ranking.safetensors" not in run.files
+        assert packed.verify(run.id) == []
+        assert len(run.ranking()) == 0
+        assert run.region() == done[1].open(run.id).region()
+        assert "ranking.safetensors" not in run.files
     (folder,), (own,) = list_studies(packed), list_studies(done[1])
-    assert (
-        folder.table("scores").equals(own.table("scores"))
-        and not (folder.path / "work").exists()
-        and (
-            set(status(study, packed).query("kind != 'finetune'")["state"]),
-            len(Results(study_plan(study), packed).scores()),
-        )
-        == ({"finished"}, 1)
-    )
+    assert folder.table("scores").equals(own.table("scores"))
+    assert not (folder.path / "work").exists()
+    assert set(status(study, packed).query("kind != 'finetune'")["state"]) == {"finished"}
+    assert len(Results(study_plan(study), packed).scores()) == 1
     again = pack(study, done[1], packed)
     assert (again.runs, again.scores, again.there) == (0, 0, 3)
 
@@ -224,11 +220,10 @@ def test_a_study_keeps_its_runs_in_one_file(file: Path, done: Done, copy: Store)
     assert [path.name for path in copy.folders()] == [one] and not list(findings(copy))
     kept = copy.open(other)
     names = ("run.json", *kept.files)
-    assert (pack_of(kept.path), {n: bytes_of(kept.path, n) for n in names}, set(status(done[0], copy)["state"])) == (
-        copy.root / "studies" / "tiny" / "runs.parquet",
-        {n: (done[1].root / other / n).read_bytes() for n in names},
-        {"finished"},
-    ) and not run_study(done[0], copy).finished
+    assert pack_of(kept.path) == copy.root / "studies" / "tiny" / "runs.parquet"
+    assert {n: bytes_of(kept.path, n) for n in names} == {n: (done[1].root / other / n).read_bytes() for n in names}
+    assert set(status(done[0], copy)["state"]) == {"finished"}
+    assert not run_study(done[0], copy).finished
     assert [(pack(done[0], copy, copy).runs, len(list(copy.folders())), len(copy.list())) for _ in range(2)] == [
         (1, 0, 2),
         (0, 0, 2),
@@ -257,7 +252,11 @@ def test_what_is_packed_of_other_models_or_definitions_is_packed_anew(
     old.rename(packed.root / f"{old.name}-old")
     again = pack(study, done[1], packed)
     (anew,) = Snapshot(study_plan(study), packed).of(SCORE).values()
-    assert (first.runs, first.scores, again.runs, again.scores, again.there) == (2, 1, 1, 1, 1)
+    assert first.runs == 2
+    assert first.scores == 1
+    assert again.runs == 1
+    assert again.scores == 1
+    assert again.there == 1
     assert (anew.record.base, anew.record.task) == (score.record.base, score.record.task)
 
 
@@ -288,12 +287,10 @@ def test_a_kind_without_a_finished_step_is_not_measured(tiny: Path) -> None:
 def test_the_budget_stops_between_steps(tiny: Path, store: Store) -> None:
     study = few(tiny)
     first = run_study(study, store, budget=1e-9)
-    assert (
-        len(first.finished),
-        len(first.failed),
-        len(first.not_reached),
-        status(study, store)["state"].tolist().count("missing"),
-    ) == (1, 0, 5, 5)
+    assert len(first.finished) == 1
+    assert len(first.failed) == 0
+    assert len(first.not_reached) == 5
+    assert status(study, store)["state"].tolist().count("missing") == 5
     assert open_study(first.path).record.status == "cancelled"  # type: ignore[union-attr]
     second = run_study(study, store, budget=1e9)
     assert (second.is_whole, len(second.skipped), len(second.finished)) == (True, 1, 5)
@@ -311,12 +308,10 @@ def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: St
         seen.add(jobs.progress(store, "tiny").title)
         time.sleep(0.05)
     assert job.status == "finished", jobs.log_tail(store, "tiny")
-    assert (
-        "fine-tune one (sgd, seed 0)" in seen
-        and (job.finished_steps, [found.path.name for found in jobs.list(store, finished=True, kind="study")])
-        == (6, ["tiny"])
-        and not job.failed_steps
-    )
+    assert "fine-tune one (sgd, seed 0)" in seen
+    assert job.finished_steps == 6
+    assert [found.path.name for found in jobs.list(store, finished=True, kind="study")] == ["tiny"]
+    assert not job.failed_steps
     refuses(StoreError, "finished: only a queued or running", jobs.cancel, store, "tiny")
     refuses(RunNotFound, "no run 'none'", jobs.status, store, "none")
 

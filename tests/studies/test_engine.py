@@ -101,15 +101,17 @@ def made(store: Store) -> dict[str, str]:
 def test_a_study_of_every_kind_runs_through(whole: Results, undisturbed: tuple[Results, Outcome]) -> None:
     frame, folder, outcome = status(whole.study, whole.store), only_study(whole.store), undisturbed[1]
     told = folder.record
-    assert (
-        (len(outcome.finished), outcome.skipped, outcome.is_whole, len(frame))
-        == (len(frame), [], True, len(study_plan(whole.study).steps))
-        and (frame["seconds"] > 0).all()
-        and told.seconds > 0
-    )
-    assert (
-        {*frame["state"], *(note.state for note in told.steps.values())}, told.status, told.command, told.workers,
-    ) == ({"finished"}, "finished", "the command", 1) and {"scores", "differences"} <= set(folder.tables())  # fmt: skip
+    assert len(outcome.finished) == len(frame)
+    assert outcome.skipped == []
+    assert outcome.is_whole
+    assert len(frame) == len(study_plan(whole.study).steps)
+    assert (frame["seconds"] > 0).all()
+    assert told.seconds > 0
+    assert {*frame["state"], *(note.state for note in told.steps.values())} == {"finished"}
+    assert told.status == "finished"
+    assert told.command == "the command"
+    assert told.workers == 1
+    assert {"scores", "differences"} <= set(folder.tables())
 
 
 @pytest.mark.slow
@@ -124,12 +126,10 @@ def test_results_are_found_by_labels(whole: Results) -> None:
     ) == ([states] * 3, {"two"}) and 0 <= (score.metrics["finetuned"]["accuracy"] or 0) <= 1
     assert score.record.unfitted == "at end", "nothing to fit on a handful of validation examples"
     spec, several = (whole.finetuned_of(one) for one in (score, whole.scores(mode="naive", stage=2)[0]))
-    assert (
-        spec is not None
-        and several is not None
-        and spec.recipe == "graft-retrain"
-        and whole.training_record(spec)["finetune"]["recipe"]
-    )
+    assert spec is not None
+    assert several is not None
+    assert spec.recipe == "graft-retrain"
+    assert whole.training_record(spec)["finetune"]["recipe"]
     assert (
         set(whole.training_record(several)["finetune"]),
         whole.training_record(several, "two", 2)["finetune"]["task"],
@@ -286,18 +286,16 @@ def test_a_member_that_fails_takes_along_only_what_needs_it(tiny: Path, store: S
     )
     outcome = run_study(broken, store)
     ((step, failure),) = outcome.failed
-    assert (
-        isinstance(step.spec, FineTunedSpec)
-        and (step.kind, [s.kind for s in outcome.not_reached], [s.kind for s in outcome.finished])
-        == ("finetune", ["localize", "finetune", "score", "table"], ["finetune", "localize"])
-        and "the loss became" in failure.message
-    )
+    assert isinstance(step.spec, FineTunedSpec)
+    assert step.kind == "finetune"
+    assert [s.kind for s in outcome.not_reached] == ["localize", "finetune", "score", "table"]
+    assert [s.kind for s in outcome.finished] == ["finetune", "localize"]
+    assert "the loss became" in failure.message
     record, told = only_study(store).record, status(broken, store).set_index("title").loc[step.title]
-    assert (record.status, record.steps[step.key].error, told["state"]) == (
-        "failed",
-        failure,
-        "failed",
-    ) and "the loss became" in told["error"]
+    assert record.status == "failed"
+    assert record.steps[step.key].error == failure
+    assert told["state"] == "failed"
+    assert "the loss became" in told["error"]
     root = folder_of(step.spec).parent
     assert [path.name for path in root.glob(".*")] == [".locks"] and len(list(root.glob("[!.]*"))) == 1
     again = run_study(broken, store)
@@ -442,9 +440,11 @@ def test_a_run_that_fails_does_not_stop_the_others(study: StudySpec, store: Stor
     )
     assert runs(outcome.finished) == 1 and [step.kind for step in outcome.not_reached] == ["table"]
     ((step, failure),) = outcome.failed
-    assert (step.kind, type(failure), failure.kind, len(partly.failed), [step.kind for step in partly.finished]) == (
-        "localize", Failure, "BadInput", 1, ["table"],
-    )  # fmt: skip
+    assert step.kind == "localize"
+    assert type(failure) is Failure
+    assert failure.kind == "BadInput"
+    assert len(partly.failed) == 1
+    assert [step.kind for step in partly.finished] == ["table"]
 
 
 @pytest.mark.slow
@@ -481,15 +481,19 @@ def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
     frame, pairs = made["scores"], made["differences"]
     accuracy = frame[frame["metric"] == "accuracy"].set_index(["localizer", "size"])
     assert sorted(accuracy.index) == sorted((n, k) for n in ("movement", "random", "stagewise") for k in (44, 222))
+    assert accuracy["sd"].isna().groupby(level=0).all().to_dict() == {
+        "movement": True,
+        "random": False,
+        "stagewise": False,
+    }
+    assert accuracy["seeds"].to_dict()["stagewise", 44] == 2
+    assert len(pairs.query("metric == 'accuracy'")) == 2 * 3 * 2
     assert (
-        accuracy["sd"].isna().groupby(level=0).all().to_dict(),
-        accuracy["seeds"].to_dict()["stagewise", 44],
-        len(pairs.query("metric == 'accuracy'")),
         {
             name: len(frame)
             for name, frame in tables_of_runs(Results(study_plan(study), Store(store.root / "none"))).items()
-        },
-    ) == ({"movement": True, "random": False, "stagewise": False}, 2, 2 * 3 * 2, dict.fromkeys(made, 0))
+        }
+    ) == dict.fromkeys(made, 0)
 
 
 def change(path: Path, **fields: object) -> None:

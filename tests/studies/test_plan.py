@@ -136,19 +136,16 @@ def test_what_needs_a_region_needs_its_run_and_that_its_model(whole: StudyPlan) 
     retrained = next(step for step in whole.steps if "graft-retrain" in step.title)
     (run,) = retrained.needs
     (model,) = whole.by_key[run].needs
-    assert (
-        isinstance(retrained.spec, FineTunedSpec)
-        and ([r.key() for r in retrained.spec.regions], whole.by_key[model].title)
-        == ([run], "fine-tune one (sgd, seed 0)")
-        and whole.by_key[run].title.startswith("movement 5%")
-    )
+    assert isinstance(retrained.spec, FineTunedSpec)
+    assert [r.key() for r in retrained.spec.regions] == [run]
+    assert whole.by_key[model].title == "fine-tune one (sgd, seed 0)"
+    assert whole.by_key[run].title.startswith("movement 5%")
     by_hand, drawn = (next(spec for spec in whole.runs if spec.localizer == name)
                       for name in ("expression", "random-matched"))  # fmt: skip
-    assert (
-        (keys_in(by_hand.options["expression"]), drawn.options) == ([run], {"reference": f"key:{run} movement"})
-        and run in whole.by_key[by_hand.key()].needs
-        and run in whole.by_key[drawn.key()].needs
-    )
+    assert keys_in(by_hand.options["expression"]) == [run]
+    assert drawn.options == {"reference": f"key:{run} movement"}
+    assert run in whole.by_key[by_hand.key()].needs
+    assert run in whole.by_key[drawn.key()].needs
 
 
 def test_a_region_to_match_is_a_run_or_a_file(planned: Planned) -> None:
@@ -489,9 +486,10 @@ def test_paths_in_a_study_file_are_relative_to_that_file(tmp_path: Path, monkeyp
     study = read_study(tmp_path / "mine" / "sub" / "study.yaml")
     base, tuned, task = (str(tmp_path / "mine" / name) for name in ("base", "finetuned", "task.yaml"))
     first, second = study.runs
-    assert (study.defaults, first["task"], second["region"], second["others"]) == (
-        {"base": base, "finetuned": tuned, "device": "cpu"}, [task, "sst2"], {"finetuned": tuned}, [task],
-    )  # fmt: skip
+    assert study.defaults == {"base": base, "finetuned": tuned, "device": "cpu"}
+    assert first["task"] == [task, "sst2"]
+    assert second["region"] == {"finetuned": tuned}
+    assert second["others"] == [task]
     (tmp_path / "copy.yaml").write_text(study.yaml_text())
     assert read_study(tmp_path / "copy.yaml") == study, "the stored text gives the same study"
 
@@ -502,13 +500,10 @@ def test_paths_of_the_project_and_unknown_ones_stay_as_they_are(tmp_path: Path) 
         "runs: [{task: examples/tasks/mr.yaml}]\n"
     )
     study, root = read_study(tmp_path / "s.yaml"), project_root()
-    assert (
-        study.defaults, study.runs[0]["task"], anchored("examples/models/minilm-l6", root),
-        anchored("tasks", root / "examples"),
-    ) == (
-        {"base": "examples/models/minilm-l6", "finetuned": "${SKILLVIZ_FINETUNED}/x"}, "examples/tasks/mr.yaml",
-        "examples/models/minilm-l6", str(root / "examples" / "tasks"),
-    )  # fmt: skip
+    assert study.defaults == {"base": "examples/models/minilm-l6", "finetuned": "${SKILLVIZ_FINETUNED}/x"}
+    assert study.runs[0]["task"] == "examples/tasks/mr.yaml"
+    assert anchored("examples/models/minilm-l6", root) == "examples/models/minilm-l6"
+    assert anchored("tasks", root / "examples") == str(root / "examples" / "tasks")
     unknown = ["", "~", "s.yml", str(tmp_path), "$HOME", "a" * 5000]
     assert [anchored(text, tmp_path) for text in unknown] == unknown
 
@@ -681,10 +676,12 @@ def test_a_make_up_has_one_row_a_part_seed_and_setting(results: Results) -> None
 def test_a_region_s_run_and_model_are_told_without_their_seeds(results: Results) -> None:
     (score,) = results.scores(recipe="graft-retrain")
     fields, of = model_fields(results, score), ("region", "model")
-    assert (
-        fields["region", "localizer"], fields["region", "sizes"], fields[*of, "recipe"], fields[*of, "steps"],
-        fields["steps"],
-    ) == ("movement", "5%", "sgd", 2, 6) and not [name for name in fields if "seed" in name]  # fmt: skip
+    assert fields["region", "localizer"] == "movement"
+    assert fields["region", "sizes"] == "5%"
+    assert fields[*of, "recipe"] == "sgd"
+    assert fields[*of, "steps"] == 2
+    assert fields["steps"] == 6
+    assert not [name for name in fields if "seed" in name]
 
 
 @pytest.mark.nightly
@@ -696,11 +693,10 @@ def test_a_study_of_models_of_several_tasks_tells_their_stages_and_what_their_re
         ("independent", (1, "one")),
         ("independent", (2, "two")),
     }
-    assert (
-        not rows.loc[rows["mode"] == "grafting", "change"].any()
-        and (set(made["overlap"]["row_task"]), set(made["isolation"]["kind"])) == ({"one", "two"}, {"overlap", "iou"})
-        and made["note"]["text"].str.contains("bit for bit the same after every later stage").any()
-    )
+    assert not rows.loc[rows["mode"] == "grafting", "change"].any()
+    assert set(made["overlap"]["row_task"]) == {"one", "two"}
+    assert set(made["isolation"]["kind"]) == {"overlap", "iou"}
+    assert made["note"]["text"].str.contains("bit for bit the same after every later stage").any()
 
 
 @pytest.mark.parametrize("other", [{"finetune": {"seed": 1}}, {"tasks": [1, 0], "mode": "grafting"}])

@@ -43,9 +43,11 @@ def own_task(folder: Path, name: str = "mr") -> str:
 def test_a_study_names_bases_readouts_files_and_models() -> None:
     found = about(also=["examples/tasks/uci_yelp.yaml"], region={"task": "examples/tasks/snli.yaml"}, finetuned=BASE)
     base, hub = str(project_root() / BASE), "some/model-on-the-hub"
-    assert (found.bases, found.readouts, found.models, set(found.tasks), place(hub)) == (
-        {base}, {"head"}, {"mr": {base}}, {"mr", "uci_yelp", "snli"}, hub,
-    )  # fmt: skip
+    assert found.bases == {base}
+    assert found.readouts == {"head"}
+    assert found.models == {"mr": {base}}
+    assert set(found.tasks) == {"mr", "uci_yelp", "snli"}
+    assert place(hub) == hub
 
 
 def test_a_task_of_one_name_from_another_file_does_not_go_with_it(tmp_path: Path) -> None:

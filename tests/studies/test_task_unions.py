@@ -122,11 +122,10 @@ def test_base_and_member_have_gain_nought_and_one() -> None:
     base, model = rng.normal(size=(200, 2)), np.eye(2)[labels] + rng.normal(scale=0.3, size=(200, 2))
     found = TaskScores(TaskNote(name="a", labels=("no", "yes")), labels, base, model)
     nought, one, middle = (mean_relative_gain(found, of) for of in ([base], [model], [base, model]))
-    assert (nought.value, one[:3], middle.value) == (
-        0.0,
-        (1.0, 1.0, 1.0),
-        pytest.approx(0.5),
-    ) and middle.low < 0.5 < middle.high
+    assert nought.value == 0.0
+    assert one[:3] == (1.0, 1.0, 1.0)
+    assert middle.value == pytest.approx(0.5)
+    assert middle.low < 0.5 < middle.high
     assert np.isnan(mean_relative_gain(TaskScores(found.task, labels, model, model), [base]).value)
 
 
@@ -200,12 +199,10 @@ def planned(name: str, scale: str) -> Any:
 def test_a_sequence_is_scored_after_every_stage_in_both_modes(scale: str) -> None:
     found = planned("table4", scale)
     (naive,), (grafting,) = (found.of("finetune", recipe="continual", mode=mode) for mode in ("naive", "grafting"))
-    assert (
-        len(naive.spec.regions),
-        len(grafting.spec.regions),
-        len(found.of("localize", role="region")),
-        len(found.scores),
-    ) == (0, 3, 3, 2 * (1 + 2 + 3))
+    assert len(naive.spec.regions) == 0
+    assert len(grafting.spec.regions) == 3
+    assert len(found.of("localize", role="region")) == 3
+    assert len(found.scores) == 2 * (1 + 2 + 3)
 
 
 @pytest.mark.parametrize("scale", sorted(SCALES))
@@ -213,17 +210,14 @@ def test_one_model_of_several_tasks_has_a_region_a_task_and_seed(scale: str) -> 
     found = planned("figure8", scale)
     (model,) = found.finetuned
     steps = SCALES[scale].training.get("steps")  # without it, the sum of the tasks' own steps
-    assert (
-        model.recipe,
-        model.steps,
-        len(found.runs),
-        {(run.options["start_share"], run.sizes) for run in found.runs},
-    ) == (
-        "multi-task",
-        (steps and len(model.tasks) * steps),
-        len(model.tasks) * len(SCALES[scale].mask_seeds),
-        {(0.0, found.runs[0].sizes)},
-    ), "the base of the mask is empty, and sizes are equal"
+    assert model.recipe == "multi-task", "the base of the mask is empty, and sizes are equal"
+    assert model.steps == (steps and len(model.tasks) * steps), "the base of the mask is empty, and sizes are equal"
+    assert len(found.runs) == len(model.tasks) * len(SCALES[scale].mask_seeds), (
+        "the base of the mask is empty, and sizes are equal"
+    )
+    assert {(run.options["start_share"], run.sizes) for run in found.runs} == {(0.0, found.runs[0].sizes)}, (
+        "the base of the mask is empty, and sizes are equal"
+    )
 
 
 @pytest.mark.parametrize("scale", sorted(SCALES))
@@ -328,11 +322,10 @@ def test_ways_between_the_models_are_means_over_mask_seeds(tmp_path: Any) -> Non
     small = {"n": {"validation": 20, "test": 30}, "layers": 1, "width": 8, "steps": 2, "sizes": ("10%",)}
     runs = [fake_run(Store(tmp_path / str(seed)), interpolation=True, seed=seed, **small) for seed in (0, 1, 2)]
     found = check(pd.DataFrame(figure7.path_rows(runs)), "paths")
-    assert (
-        (set(found["path"]), found["alpha"].nunique()) == ({"wise-ft", "wise-graft"}, 11)
-        and not found["metric"].str.endswith("_difference").any()
-        and not found.duplicated(["path", "alpha", "id_task", "task", "metric"]).any()
-    )
+    assert set(found["path"]) == {"wise-ft", "wise-graft"}
+    assert found["alpha"].nunique() == 11
+    assert not found["metric"].str.endswith("_difference").any()
+    assert not found.duplicated(["path", "alpha", "id_task", "task", "metric"]).any()
     whole = "path == 'wise-graft' and alpha == 1.0 and metric == 'accuracy'"
     own = pd.concat([run.interpolation() for run in runs]).query(whole)
     assert found.query(f"{whole} and task == id_task")["value"].iloc[0] == pytest.approx(

@@ -71,12 +71,10 @@ def test_every_file_of_the_folder_is_an_experiment_and_imports_no_other() -> Non
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
     row = EXPERIMENTS[name]
-    assert (
-        set(row.makes) <= set(TABLES)
-        and set(row.published) <= set(NAMES)
-        and row.question.endswith("?")
-        and row.finding.endswith(".")
-    )
+    assert set(row.makes) <= set(TABLES)
+    assert set(row.published) <= set(NAMES)
+    assert row.question.endswith("?")
+    assert row.finding.endswith(".")
 
 
 @pytest.mark.cases(17, 8)
@@ -84,9 +82,11 @@ def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_planned(name: str, at: str) -> None:
     found = planned_with(name, scale(at))
-    assert (found.steps[-1].key, found.study.experiment, found.study.scale, planned_with(name, scale(at)).key) == (
-        "table", name, at, found.key,
-    ) and len(found.steps) > 1  # fmt: skip
+    assert found.steps[-1].key == "table"
+    assert found.study.experiment == name
+    assert found.study.scale == at
+    assert planned_with(name, scale(at)).key == found.key
+    assert len(found.steps) > 1
 
 
 @pytest.mark.parametrize("at", SCALES)
@@ -192,12 +192,11 @@ def test_the_study_file_reads_as_the_same_study(tmp_path: Path) -> None:
     """A study with fewer tasks gets another name, and what is written once is not written again."""
     _, _, study = study_of(ExperimentRequest("table1", tasks=("subj",)), Store(tmp_path))
     path = write_study(study, Store(tmp_path))
-    assert (
-        (read_study(path), path.parent.parent, study.request.command())
-        == (study, tmp_path / "studies", "python -m skillviz reproduce table1 --scale small --tasks subj")
-        and study.request is not None
-        and study.name != "table1-small"
-    )
+    assert read_study(path) == study
+    assert path.parent.parent == tmp_path / "studies"
+    assert study.request.command() == "python -m skillviz reproduce table1 --scale small --tasks subj"
+    assert study.request is not None
+    assert study.name != "table1-small"
     written = path.stat().st_mtime_ns
     assert write_study(study, Store(tmp_path)).stat().st_mtime_ns == written
 
@@ -370,8 +369,7 @@ def test_table8_compares_regions_of_one_model_where_several_were_fine_tuned(smal
     one = made("table8", small, stored)
     overlap, said = one.table("overlap"), set(one.table("note")["text"])
     two = made("table8", replace(small, seeds=2), stored)
-    assert two.table("overlap").equals(overlap) and (
-        of_own_task(two).query("method == 'ft' and metric == 'accuracy'")["seeds"].tolist(),
-        (table8.FIRST in said),
-        (table8.FIRST in set(two.table("note")["text"])),
-    ) == ([2], False, True)
+    assert two.table("overlap").equals(overlap)
+    assert of_own_task(two).query("method == 'ft' and metric == 'accuracy'")["seeds"].tolist() == [2]
+    assert table8.FIRST not in said
+    assert table8.FIRST in set(two.table("note")["text"])

@@ -170,12 +170,11 @@ def test_tasks_with_the_same_labels_are_each_other_s_other_data_and_more_can_be_
         study(data, name, base="org/mine", tasks=(cafe, bakery)),
         study(data, name, tasks=(cafe,), also=(hotel,)),
     )
-    assert (
-        (others_of(both), others_of(named), named.request.also)
-        == ({(cafe, (bakery,)), (bakery, (cafe,))}, {(cafe, (hotel,))}, (hotel,))
-        and named.request is not None
-        and named.name != study(data, name, tasks=(cafe, hotel)).name
-    )
+    assert others_of(both) == {(cafe, (bakery,)), (bakery, (cafe,))}
+    assert others_of(named) == {(cafe, (hotel,))}
+    assert named.request.also == (hotel,)
+    assert named.request is not None
+    assert named.name != study(data, name, tasks=(cafe, hotel)).name
 
 
 @pytest.mark.parametrize(
@@ -323,14 +322,11 @@ def test_it_may_be_asked_of_several_samples_of_the_training_data(name: str, tmp_
     except BadInput as error:
         assert name in ("table4", "figure8", "figure15", "sensitivity") and "leave --samples 2 out" in str(error)
         return
-    assert (
-        is_as_requested(found)
-        and "-2-samples" in found.name
-        and found.request is not None
-        and found.request.command()
-        == shlex.join(
-            ("python", "-m", "skillviz", "reproduce", name, "--scale", "small", "--samples", "2", "--k-shot", "64")
-        )
+    assert is_as_requested(found)
+    assert "-2-samples" in found.name
+    assert found.request is not None
+    assert found.request.command() == shlex.join(
+        ("python", "-m", "skillviz", "reproduce", name, "--scale", "small", "--samples", "2", "--k-shot", "64")
     )
     for kind in ("finetuned", "runs", "scores"):
         drawn, wanted = (Counter(spec.data_seed for spec in getattr(study_plan(of), kind)) for of in (found, one))
