@@ -9,7 +9,7 @@ from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
 from skillviz.jobs.kinds import RunJob, StudyJob, backend_of
 from skillviz.jobs.slots import kind_of
-from skillviz.jobs.watch import status
+from skillviz.jobs.watch import growing, progress, status
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.plan import checked_spec
 from skillviz.runs.session import Session
@@ -112,12 +112,16 @@ def cancel(store: Store, name: str, backend: Backend | None = None) -> Job:
 def keep(store: Store, name: str) -> Job:
     """Ends the search of a running run, which then scores and stores the region that it has after its present step.
 
-    The run is marked as stopped. Raises StoreError if the job is no run that is running.
+    The run is marked as stopped. Raises StoreError if the job is no run whose search is under way and has a region.
     """
     read_only.refuse()
     job = status(store, name)
     if job.kind != "run" or job.status != "running":
         raise StoreError(f"{job.title} is {job.status}: only the search of a running run can be ended with its region.")
+    if progress(store, job.name).phase != "search" or growing(store, job.name) is None:
+        raise StoreError(
+            f"{job.title} has no region to keep: its search has not begun, is over, or has none before its end."
+        )
     with written(store.root):
         RunFolder(job.path).ask_to_stop()
     return job

@@ -140,6 +140,9 @@ def test_a_stopped_run_that_is_interrupted_later_resumes_with_its_region(
 def test_a_run_without_a_running_search_cannot_be_ended_so(world: Path, store: Store, session: Session) -> None:
     folder = queued(world, store)
     refuses(StoreError, "queued", jobs.keep, store, folder.id)
+    folder.start()
+    folder.event(phase="search")
+    refuses(StoreError, "no region to keep", jobs.keep, store, folder.id)
     carry_on(folder, session=session)
     refuses(StoreError, "finished", jobs.keep, store, folder.id)
     assert jobs.growing(store, folder.id) is None
