@@ -108,7 +108,7 @@ def test_a_stop_asked_before_the_first_size_is_finished_keeps_finished_sizes(
 
     def look(progress: Progress) -> None:
         seen.append(progress.done if progress.phase == "search" else 0)
-        if sum(done > 0 for done in seen) == 8:  # the second search's second step
+        if seen[-1] and sum(done > 0 for done in seen) == 8:  # the second search's second step
             jobs.keep(store, folder.id)
 
     run = carry_on(folder, look, session)
