@@ -104,7 +104,8 @@ class RunFolder:
                 f"the folder {WORK} of run {self.id} is a link; put a folder in its place to resume the run."
             )
         self.work.mkdir(exist_ok=True)
-        for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path)):
+        wish = (self.work / KEEP,) if self.stop_request == "" else ()  # a resumed search goes on
+        for path in (self.work / PROCESS, self.work / CANCEL, *wish, *artifacts(self.path)):
             path.unlink(missing_ok=True)
         for half in (half for folder in (self.path, self.work) for half in folder.glob(".*")):
             remove(half)

@@ -23,6 +23,9 @@ from skillviz.ui import cache, exports, jobs_view, live, run_list
 from skillviz.ui.chip import judged_text
 from skillviz.ui.page_table import PAGES
 
+ENTRY_BYTES = 8  # of an entry of a graft file: its place and its value
+MOST_GRAFT = 64 << 20  # bytes of a graft file that a page makes, because it is made in memory
+
 
 def details(run: Run, report: Callable[[], bytes]) -> None:
     """Draws the lower part of the overview: self-checks and notes, sources, and commands that repeat the run.
@@ -108,6 +111,9 @@ def export(run: Run, report: Callable[[], bytes]) -> None:
 
 def _graft_file(run: Run) -> None:
     """Draws the download of the graft file with its card, which the worker makes from the models when asked."""
+    if (run.record.size or 0) * ENTRY_BYTES > MOST_GRAFT:
+        st.caption(f"The graft file would take more than {MOST_GRAFT >> 20} MB, too much for a page.")
+        return
     needs = "The graft file holds values of the fine-tuned model, so that it is made from both models."
     if not live.wanted(run, "graft-file", "Make the graft file", needs, of="", needs_data=False):
         return
