@@ -26,7 +26,7 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import makes_graft
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import GROUPINGS
-from skillviz.errors import BadInput, CorruptRun, StoreError
+from skillviz.errors import BadInput, CorruptRun, StoreError, visible
 from skillviz.runs.doctor import Finding, findings, mended
 from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
@@ -36,7 +36,7 @@ from skillviz.show.briefs import brief_of, headline_scores, matches, run_labels,
 from skillviz.show.bundle import bundle
 from skillviz.show.report import page
 from skillviz.show.report.sections import Section, sections
-from skillviz.show.report.site import INDEX
+from skillviz.show.report.site import INDEX, PLOTLY
 from skillviz.show.report.site import site as pages_of
 from skillviz.studies.finetuned_model import unreadable_models
 from skillviz.studies.store import unreadable_studies
@@ -233,9 +233,12 @@ def _chapters(run: Run, seen: Library) -> Sequence[Section]:
 
 
 def _write_site(runs: Sequence[Run], folder: Path, seen: Library, overwrite: bool) -> None:
-    """Write the runs as a folder of pages; an existing folder is replaced only on request."""
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not overwrite):
-        raise BadInput(f"{folder} exists already; name another folder, or add --overwrite to replace it.")
+    """Write the runs as a folder of pages. An existing site is replaced only on request, any other folder never."""
+    held = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+    if folder.is_file() or (held and not overwrite):
+        raise BadInput(f"{folder} exists already; name another folder, or add --overwrite to replace a site.")
+    if foreign := sorted(name for name in held if name != PLOTLY and not name.endswith(".html")):
+        raise BadInput(f"{folder} is no site, as it holds {visible(foreign[0])}; name another folder.")
     labels = run_labels([brief_of(run, is_of_user=False) for run in runs])
     with whole_folder(folder.absolute(), replace=True) as draft:
         for name, content in pages_of(runs, labels, partial(_chapters, seen=seen)):
@@ -288,7 +291,8 @@ def _row(run: Run) -> list[str]:
         for state in ("grafted", "finetuned")
     ]
     size, share = formats.count(record.size), formats.share(record.share)
-    return [run.id, record.task_name, record.spec.localizer, size, share, *values]
+    localizer = f"{record.spec.localizer}, stopped" if record.stopped else record.spec.localizer
+    return [run.id, record.task_name, localizer, size, share, *values]
 
 
 def _problems(stored: Library, name: str) -> list[str]:

@@ -118,12 +118,14 @@ def keep(store: Store, name: str) -> Job:
     job = status(store, name)
     if job.kind != "run" or job.status != "running":
         raise StoreError(f"{job.title} is {job.status}: only the search of a running run can be ended with its region.")
+    if job.run.spec.data_parallel > 1:
+        raise StoreError(f"{job.title} searches with several processes, which can only be cancelled together.")
     if progress(store, job.name).phase != "search" or growing(store, job.name) is None:
         raise StoreError(
             f"{job.title} has no region to keep: its search has not begun, is over, or has none before its end."
         )
     with written(store.root):
-        RunFolder(job.path).ask_to_stop()
+        RunFolder(job.path).ask_to_keep()
     return job
 
 

@@ -121,10 +121,12 @@ def growing(store: Store, run_id: str) -> tuple[Event, pd.DataFrame] | None:
     path = folder_of(store, run_id) / WORK / GROWING
     try:
         drawn = dict(json_text.read(path))
-        layers = pd.DataFrame(drawn.pop("layers"), columns=list(COLUMNS)).astype({"layer": "Int64"})
+        layers = pd.DataFrame(drawn.pop("layers")).astype({"layer": "Int64", "selected": "int64", "total": "int64"})
+        counts = (drawn["step"], drawn["target"], drawn["total"] or 0)
     except (OSError, ValueError, TypeError, KeyError):  # the search has not begun or is over
         return None
-    return drawn, layers
+    is_whole = set(layers) == set(COLUMNS) and all(type(count) is int for count in counts)
+    return (drawn, layers) if is_whole else None
 
 
 def log_tail(store: Store, name: str, lines: int = 50) -> str:

@@ -189,10 +189,17 @@ class RunArtifact:
 
         folder = _reopened(workshop.store.root / stored.interrupted) if stored and stored.interrupted else None
         if folder is not None:
+            folder.forget_keep_request()
             with suppress(WrongCheckpoint):  # the checkpoint is of other data or weights
-                carry_on(folder, workshop.report, workshop.session)
+                _refuse_stopped(carry_on(folder, workshop.report, workshop.session))
                 return
-        produce(self.spec, workshop.store, workshop.report, workshop.session)
+        _refuse_stopped(produce(self.spec, workshop.store, workshop.report, workshop.session))
+
+
+def _refuse_stopped(run: Run) -> None:
+    """Raise StoreError for a run whose search a user ended: a study needs the whole search."""
+    if run.record.stopped:
+        raise StoreError(f"a user ended the search of run {run.id}; start the study again to make the whole search.")
 
 
 def newest_runs(specs: Iterable[RunSpec], store: Store) -> dict[str, Run]:

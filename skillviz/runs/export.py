@@ -289,6 +289,8 @@ def _exactness(adapter: Adapter) -> list[str]:
 def _facts(run: Run, graft: Graft) -> list[tuple[str, str]]:
     record, header = run.record, graft.header
     rows = [("run", f"`{run.id}`"), ("localizer", f"{record.spec.localizer}, seed {record.spec.seed}")]
+    if record.stopped:
+        rows.append(("search", f"ended by a user after step {record.stopped}"))
     rows.append(("region", f"{count(graft.region.size)} of {count(graft.region.d)} graftable parameters"))
     for word in ("base", "finetuned"):
         model = header.get(word) or {}

@@ -69,16 +69,20 @@ class RunFolder:
         return (self.work / CANCEL).exists()
 
     @property
-    def stop_request(self) -> str | None:
+    def keep_request(self) -> str | None:
         """The text of the request to end the search and keep its region: the step at which it ended, or empty.
 
         None without a request."""
         path = self.work / KEEP
         return path.read_text(encoding="utf-8") if is_regular(path) else None
 
-    def ask_to_stop(self, stopped: str = "") -> None:
+    def ask_to_keep(self, stopped: str = "") -> None:
         """Store the request to end the search and keep its region, or with `stopped` the step at which it ended."""
         write_text(self.work / KEEP, stopped)
+
+    def forget_keep_request(self) -> None:
+        """Remove the request to end the search, if there is one."""
+        (self.work / KEEP).unlink(missing_ok=True)
 
     def start(self) -> None:
         """Set the status to running, under this process."""
@@ -104,8 +108,9 @@ class RunFolder:
                 f"the folder {WORK} of run {self.id} is a link; put a folder in its place to resume the run."
             )
         self.work.mkdir(exist_ok=True)
-        wish = (self.work / KEEP,) if self.stop_request == "" else ()  # a resumed search goes on
-        for path in (self.work / PROCESS, self.work / CANCEL, *wish, *artifacts(self.path)):
+        if self.keep_request == "":  # it came too late: a resumed search goes on
+            self.forget_keep_request()
+        for path in (self.work / PROCESS, self.work / CANCEL, self.work / GROWING, *artifacts(self.path)):
             path.unlink(missing_ok=True)
         for half in (half for folder in (self.path, self.work) for half in folder.glob(".*")):
             remove(half)

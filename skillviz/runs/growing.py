@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from skillviz.atomic import write_text
 from skillviz.core.composition import composition
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
+from skillviz.errors import DiskFull
 from skillviz.runs.folder import GROWING
 from skillviz.runs.search import SearchStep
 
@@ -26,7 +28,6 @@ class Growing:
     work: Path
     table: ParameterTable
     due: float = 0.0
-    begun: float = field(default_factory=time.monotonic)
 
     def tell(self, searching: SearchStep) -> None:
         """Write the map after this step if it is due and the search has a region before its end."""
@@ -35,7 +36,8 @@ class Growing:
             return
         counts = composition(Region.from_flat(step.region(), self.table.shapes), self.table)
         drawn = {"step": step.step, "total": step.total, "target": searching.target, "loss": step.finite_loss}
-        write_text(self.work / GROWING, json.dumps({**drawn, "layers": counts.to_dict("list")}, default=_none))
+        with suppress(DiskFull):  # the search itself needs no map
+            write_text(self.work / GROWING, json.dumps({**drawn, "layers": counts.to_dict("list")}, default=_none))
         spent = time.monotonic() - start
         self.due = start + max(EVERY, spent / SHARE)
 

@@ -201,7 +201,7 @@ class _Production:
         problem, options, notes = problem_of(plan, self.pair, self.data)
         state = self.restored()
         self.searched.notes += [note for note in notes if note not in self.searched.notes]
-        if self.searched.orders and (stopped := self.folder.stop_request):
+        if self.searched.orders and (stopped := self.folder.keep_request):
             self.stopped = stopped
             return self.searched
         growing = Growing(self.folder.work, self.pair.table)
@@ -211,18 +211,20 @@ class _Production:
                 for step in steps:
                     self.on_step(step)
                     growing.tell(step)
-                    if self.folder.stop_request is not None and self.stops_after(step):
+                    if self.folder.keep_request is not None and self.stops_after(step):
                         break
         finally:
             problem.reset()
         return self.searched
 
     def stops_after(self, searching: SearchStep) -> bool:
-        """End the search with the regions that it has; return False if it has none yet.
+        """End the search with the regions that it has; return False if it has none yet, or ends by itself.
 
         Regions of finished searches are kept; without any, the region after this step becomes the run's only one.
         """
         step, orders = searching.step, self.searched.orders
+        if step.step == step.total:
+            return False
         what = "of the requested sizes it has those that were finished"
         if not orders:
             if step.region is None or not len(order := step.region()):
@@ -230,7 +232,7 @@ class _Production:
             orders[len(order)] = order
             what = f"its region has {len(order):,} entries, {searching.target:,} were requested"
         self.stopped = f"{step.step} of {step.total}"
-        self.folder.ask_to_stop(self.stopped)
+        self.folder.ask_to_keep(self.stopped)
         self.searched.notes.append(
             f"A user ended the search after step {self.stopped}: {what}, and no null was searched."
         )
@@ -272,6 +274,7 @@ class _Production:
         self.checkpoints = Checkpoints(self.folder.work / CHECKPOINT, self.stamp(), self.computed_on())
         checkpoint = self.checkpoints.restored()
         if checkpoint is None:
+            self.folder.forget_keep_request()  # an earlier search ended so, and its region is gone
             return None
         self.searched = checkpoint.searched
         self.folder.event(phase="resume", steps=len(checkpoint.searched.history), seconds=checkpoint.seconds)

@@ -94,14 +94,16 @@ def parts_words(rows: pd.DataFrame, label: str) -> str:
 
 def _most_for(rows: pd.DataFrame, shares: pd.DataFrame, label: str, noun: str, name: Callable[[pd.Series], str]) -> str:
     """What speaks most for and most against the class in each state of `rows`."""
-    sides = (("for", shares), ("against", shares.assign(value=-shares["value"])))
-    return " ".join(_most(rows, found, f"{side} **{text.plain(label)}**", noun, name) for side, found in sides)
+    sides = (("for", 1), ("against", -1))
+    return " ".join(_most(rows, shares, sign, f"{side} **{text.plain(label)}**", noun, name) for side, sign in sides)
 
 
-def _most(rows: pd.DataFrame, shares: pd.DataFrame, side: str, noun: str, name: Callable[[pd.Series], str]) -> str:
-    """The largest of the `shares` above 0 in each state of `rows`, or a sentence that there is none."""
+def _most(
+    rows: pd.DataFrame, shares: pd.DataFrame, sign: int, side: str, noun: str, name: Callable[[pd.Series], str]
+) -> str:
+    """The largest of the `shares` with this sign in each state of `rows`, or a sentence that there is none."""
     phrases, models, none = list[str](), list[str](), True
-    sign = -1 if side.startswith("against") else 1
+    shares = shares.assign(value=sign * shares["value"])
     for state in rows["state"].unique():
         models.append(model := f"in the {state_style(str(state)).title} model")
         best = shares[shares["state"] == state].nlargest(1, "value")

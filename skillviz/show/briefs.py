@@ -30,7 +30,7 @@ from skillviz.tasks.readable_names import readable_name
 LEVELS = ("pair", "size", "localizer", "seed")
 DEFAULT_SHARE = 0.001
 LISTS = 32  # number of cached lists of briefs, such as the lists of stores
-TAG = re.compile(r"(?<!\w)#\w[\w-]*")
+TAG = re.compile(r"(?<![^\s(,;])#\w[\w-]*")
 """A tag in a note, such as #talk; `# a heading` has none."""
 PATH_SIGNS = re.compile(r"[/\\]")
 LONGEST = 40  # characters of a setting in the picker

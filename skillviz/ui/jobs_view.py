@@ -190,7 +190,7 @@ def _running(job: Job) -> None:
     bar(job, progress)
     if job.kind == "run":
         _search_chart(job)
-        if _growing_region(job) and progress.phase == "search":
+        if _growing_region(job) and progress.phase == "search" and job.spec.data_parallel == 1:
             _keep_button(job)
     _cancel_button(job)
 
@@ -224,8 +224,9 @@ def _search_chart(job: Job) -> None:
 
 def growing_regions() -> None:
     """Draws, in a fold of the page of regions, the jobs of this session while one of them is searching."""
-    names = followed("run")
-    if any(job.status == "running" for job in _now("run", names)):
+    store = cache.user_store()
+    shown = [job.name for job in _now("run", followed("run")) if job.status == "running"]
+    if any(jobs.growing(store, name) and jobs.progress(store, name).phase == "search" for name in shown):
         with st.expander("A search is under way: watch its region grow", icon=":material/animation:"):
             panel("run", heading=" ")
 
@@ -253,7 +254,9 @@ def _growing_region(job: Job) -> bool:
 def _keep_button(job: Job) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         _button("Stop and keep the region", "keep", job, jobs.keep, icon=":material/save:")
-        st.caption("Ends the search now. The region above is scored and stored as a run that says where it stopped.")
+        st.caption(
+            "Ends the search now and keeps finished sizes, or else the region above. The run says where it stopped."
+        )
 
 
 def _cancel_button(job: Job) -> None:

@@ -238,14 +238,17 @@ def test_several_runs_are_a_site_with_links_between_them(user_runs: Path, tmp_pa
     assert set(pages) == {"index.html", "plotly.min.js", *(f"{run_id}.html" for run_id in ids)}
     links = {name: set(re.findall(r'href="([^"#]+)"', html)) for name, html in pages.items() if name.endswith("html")}
     assert links == {
-        "index.html": {f"{run_id}.html" for run_id in ids},
-        **{f"{one}.html": {"index.html", f"{other}.html"} for one, other in (ids, ids[::-1])},
+        "index.html": {f"./{run_id}.html" for run_id in ids},
+        **{f"{one}.html": {"index.html", f"./{other}.html"} for one, other in (ids, ids[::-1])},
     }
     assert all("script-src" in pages[f"{run_id}.html"] and len(pages[f"{run_id}.html"]) < 3_000_000 for run_id in ids)
     assert '<script src="plotly.min.js">' in pages[f"{ids[0]}.html"]
     refused(call("report", ids[0], "--site", folder), "BadInput: ", "--overwrite")
     done("report", ids[0], "--site", folder, "--overwrite")
     assert not (folder / f"{ids[1]}.html").exists()
+    (folder / "notes.txt").write_text("mine")
+    refused(call("report", ids[0], "--site", folder, "--overwrite"), "BadInput: ", "notes.txt")
+    assert (folder / "notes.txt").read_text() == "mine"
     refused(call("report", *ids, "-o", tmp_path / "both.html"), "BadInput: 2 runs", "--site")
 
 

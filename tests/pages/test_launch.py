@@ -593,7 +593,7 @@ def test_the_jobs_of_the_address_are_shown_as_they_are(small: Path, user_runs: P
     Growing(folder.work, table).tell(SearchStep(222, 1, 1, step))
     assert not lacks(said(test.run()), "## The region after step 3 of 50") and len(driven.figures(test)) == 2
     pressed(test, "Stop and keep the region")
-    assert folder.stop_request == ""
+    assert folder.keep_request == ""
     folder.fail(jobs.job.Failure(kind="out of memory", message="no room", hint="less"))
     assert not lacks(said(test.run()), "**Out of memory.** no room", "What to do: Choose bfloat16")
     assert {*labels(test)} >= {"Resume", "Hide"}

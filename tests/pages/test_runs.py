@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
 from skillviz.jobs.slots import take_ticket
-from skillviz.runs.folder import RunFolder
+from skillviz.runs.folder import GROWING, RunFolder
 from skillviz.runs.record import Failure
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
@@ -159,7 +159,7 @@ def test_a_note_is_kept_and_found(own_copy: Path, newest: str) -> None:
 
 
 def test_a_tag_of_a_note_is_a_column_and_is_found(own_copy: Path, newest: str) -> None:
-    Store(own_copy).set_note(newest, "# draft\n#Talk, and #talk again #2026-fall")
+    Store(own_copy).set_note(newest, "# draft\n#Talk, and #talk again #2026-fall https://a.b/#top")
     rows = opened("runs", search="#talk").dataframe[0].value
     assert (rows["run"].tolist(), list(rows["tags"][0])) == ([newest], ["#talk", "#2026-fall"])
     assert listed(opened("runs", search="#tal")) == []
@@ -276,10 +276,17 @@ def test_an_open_job_has_a_card_and_is_counted_and_a_cancelled_one_is_kept(store
 
 def test_the_page_of_regions_shows_a_search_under_way(store: Store, waiting: str) -> None:
     fake_run(store)
-    folds = [expander.label for expander in opened("region").expander]
-    RunFolder(store.root / waiting).start()
-    new = [expander.label for expander in opened("region").expander if expander.label not in folds]
-    assert "A search is under way: watch its region grow" in new
+    folder, fold = RunFolder(store.root / waiting), "A search is under way: watch its region grow"
+    folder.start()
+    told = {"search": 1, "searches": 1, "target": 4, "total": 50, "loss": 0.5, "left": 9.0}
+    folder.event(phase="search", step=3, size=2, added=3, removed=1, **told)
+    assert fold not in [expander.label for expander in opened("region").expander], "it has no region yet"
+    layers = {"parameter": ["a"], "layer": [0], "kind": ["query"], "is_bias": [False], "rows": [2], "cols": [3]}
+    drawn = {"step": 3, "total": 50, "target": 4, "loss": 0.5, "layers": {**layers, "selected": [2], "total": [6]}}
+    (folder.work / GROWING).write_text(json.dumps(drawn))
+    test = opened("region")
+    assert fold in [expander.label for expander in test.expander]
+    assert "The region after step 3 of 50" in said(test)
 
 
 def test_a_job_of_another_machine_is_unknown_and_only_a_user_resumes_it(store: Store, waiting: str) -> None:

@@ -13,10 +13,13 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.parameters import Parameter, ParameterTable
 from skillviz.errors import StoreError
 from skillviz.runs import growing
+from skillviz.runs import produce as production
+from skillviz.runs.artifact import RunArtifact
 from skillviz.runs.folder import GROWING
 from skillviz.runs.plan import planned
 from skillviz.runs.process import Progress
 from skillviz.runs.produce import carry_on, problem_of
+from skillviz.runs.record import Failure
 from skillviz.runs.search import SearchStep
 from skillviz.show.briefs import brief_of, roles, setting_labels
 from tests.refused import refuses
@@ -135,6 +138,37 @@ def test_a_stopped_run_that_is_interrupted_later_resumes_with_its_region(
     run = carry_on(folder, session=session)
     other, _ = stopped(store, queued(world, store), session, after=3)
     assert (run.record.stopped, run.region().sha256()) == ("3 of 6", other.region().sha256())
+
+
+def test_a_search_that_ends_by_itself_is_whole(world: Path, store: Store, session: Session) -> None:
+    run, _ = stopped(store, queued(world, store), session, after=6)
+    assert (run.record.stopped, run.record.key, run.record.size) == ("", run.spec.key(), 222)
+
+
+def test_a_stop_that_came_too_late_is_forgotten_by_a_resume(world: Path, store: Store, session: Session) -> None:
+    folder = queued(world, store)
+    folder.start()
+    folder.ask_to_keep()
+    folder.fail(Failure(kind="bug", message="m", hint="h"))
+    folder = RunFolder(folder.path)
+    folder.reopen()
+    assert folder.keep_request is None and carry_on(folder, session=session).record.stopped == ""
+
+
+def test_a_study_does_not_take_a_stopped_run(
+    world: Path, store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = stopped(store, queued(world, store), session, after=2)
+    monkeypatch.setattr(production, "produce", lambda *given: run)
+    workshop = Mock(store=store, report=None, session=session)
+    refuses(StoreError, "ended the search", RunArtifact(run.spec).make, workshop, "cpu")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"step": 1}', '{"layers": {}, "step": 1, "target": 2, "total": 3}'])
+def test_a_map_that_is_none_is_passed_over(world: Path, store: Store, content: str) -> None:
+    folder = queued(world, store)
+    (folder.work / GROWING).write_text(content)
+    assert jobs.growing(store, folder.id) is None
 
 
 def test_a_run_without_a_running_search_cannot_be_ended_so(world: Path, store: Store, session: Session) -> None:

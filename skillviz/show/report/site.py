@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
+from urllib.parse import quote
 
 from plotly.offline import get_plotlyjs
 
@@ -28,7 +29,7 @@ def site(
 
     `labels` are the runs' names by id; `chapters` are the sections of a run's report.
     """
-    links = {run.id: (f"{run.id}.html", labels[run.id]) for run in runs}
+    links = {run.id: (f"./{quote(run.id)}.html", labels[run.id]) for run in runs}
     yield INDEX, _index(runs, links).encode("utf-8")
     yield PLOTLY, get_plotlyjs().encode("utf-8")
     for run in runs:

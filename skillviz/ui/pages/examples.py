@@ -588,12 +588,16 @@ def _edited(run: Run, texts: Sequence[str], before: dict[str, np.ndarray], of: s
         for key in EDITED:
             controls.forget(key)
     st.session_state[EDITED_OF] = of
-    names, edited = _text_names(run), []
+    names, edited = _text_names(run), list[str]()
+    if len(names) != len(texts):
+        st.caption("The task is not on this machine, so its two texts cannot be edited.")
+        return None
     for name, key, words in zip(names, EDITED, texts, strict=False):
         edited.append(
             controls.typed(key, f"{name}, edited", most=max(MOST, len(words)), default=words.strip(), is_long=True)
         )
-    if edited == [words.strip() for words in texts] or not all(edited):
+    before_edit = [words.strip() for words in texts]
+    if edited == before_edit or any(a and not b for a, b in zip(before_edit, edited, strict=True)):
         st.caption("Change a word, then click beside the field (keyboard: Ctrl+Enter).")
         return None
     st.markdown("  \n".join(f"> {edits.edited_words(a, b)}" for a, b in zip(texts, edited, strict=True)))

@@ -15,15 +15,18 @@ from skillviz.errors import BadData
 from skillviz.runs.packed import bytes_of
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RANKING, REGION, Run
+from skillviz.serving import visitor
 from skillviz.show import beyond, text
 from skillviz.show.bundle import graft_bundle
 from skillviz.show.glossary import about
 from skillviz.show.overview import sources
 from skillviz.ui import cache, exports, jobs_view, live, run_list
 from skillviz.ui.chip import judged_text
+from skillviz.ui.controls import action
 from skillviz.ui.page_table import PAGES
 
 ENTRY_BYTES = 8  # of an entry of a graft file: its place and its value
+GRAFT_OF = "file.graft-of"  # session key: the run whose graft file was asked for
 MOST_GRAFT = 64 << 20  # bytes of a graft file that a page makes, because it is made in memory
 
 
@@ -114,8 +117,16 @@ def _graft_file(run: Run) -> None:
     if (run.record.size or 0) * ENTRY_BYTES > MOST_GRAFT:
         st.caption(f"The graft file would take more than {MOST_GRAFT >> 20} MB, too much for a page.")
         return
-    needs = "The graft file holds values of the fine-tuned model, so that it is made from both models."
-    if not live.wanted(run, "graft-file", "Make the graft file", needs, of="", needs_data=False):
+    if not (visitor.is_local() or run.path.is_relative_to(cache.user_store().root)):
+        return  # it holds values of a model, which is only its owner's to give away
+    if not live.has_models(run):
+        live.say_absent(run, "graft-file")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if action("Make the graft file", key="file.make", icon=":material/play_arrow:"):
+            st.session_state[GRAFT_OF] = run.id
+        st.caption("It holds values of the fine-tuned model, so it is made from both models.", width="stretch")
+    if st.session_state.get(GRAFT_OF) != run.id:
         return
     made = live.ask(run, "graft_file", topic="graft-file")
     if made is None:
