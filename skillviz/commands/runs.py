@@ -61,12 +61,9 @@ def list_runs(
     """List the finished runs, newest first: yours, then those that ship."""
     stored = library(runs_dir)
     notes = _notes(stored)
-    runs = [
-        run
-        for run in stored.list()
-        if matches(brief_of(run, is_of_user=run.root == stored.stores[0].root), search, notes.get(run.id, ""))
-    ]
-    others = stored.unfinished()
+    runs, others = stored.list(), stored.unfinished()
+    if search:  # only a search needs each run's brief
+        runs = [run for run in runs if matches(brief_of(run, is_of_user=False), search, notes.get(run.id, ""))]
     rows = [[*_row(run), " ".join(tags_of(notes.get(run.id, "")))] for run in runs]
     columns = ["run", "task", "method", "size", "share", "graft", "fine-tuned", "tags"]
     shown = len(columns) if any(row[-1] for row in rows) else len(columns) - 1

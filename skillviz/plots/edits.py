@@ -43,7 +43,7 @@ def edited_probability(
                     marker=marker,
                     showlegend=False,
                     hovertemplate=f"<b>{style.title}</b><br>{when}: %{{x:.1f}}%<extra></extra>",
-                )  # fmt: skip
+                )
             )
     names = [state_style(state).title for state in states]
     figure.update_yaxes(tickvals=list(range(len(states))), ticktext=names, range=[len(states) - 0.5, -0.5])

@@ -198,8 +198,7 @@ def _value(scores: Scores | None, metric: str, state: str = "grafted") -> float 
 Role = Literal["headline", "seed", "variant"]
 """`headline`: the run that represents its models, localizer and size; `seed`: the same with another random seed;
 `variant`: other settings, models of another recipe, a repetition, or a search that a user ended.
-A user's runs, and runs with their own folder,
-are variants only by their settings."""
+A user's runs, and runs with their own folder, are variants only by their settings."""
 FEW = 0.2  # share of the most studied model's runs below which a model is a study's variant
 
 
