@@ -19,6 +19,7 @@ from skillviz.errors import UNKNOWN, RunNotFound, SkillvizError
 from skillviz.jobs import words
 from skillviz.jobs.job import Job, JobProgress, Kind
 from skillviz.plots.overview import search_history
+from skillviz.plots.region import cells, region_map
 from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import option_of, usual_root
@@ -26,7 +27,7 @@ from skillviz.serving import sign_in
 from skillviz.show import alt, beyond, sentences, text
 from skillviz.show.briefs import headline_scores, headline_split, run_labels
 from skillviz.show.glossary import about
-from skillviz.show.region import region_map
+from skillviz.show.region import READS as MAP_READS
 from skillviz.ui import address, cache, job_words, page_table, study_choice
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.controls import action
@@ -236,16 +237,16 @@ def _growing_region(job: Job) -> bool:
     if (found := jobs.growing(cache.user_store(), job.name)) is None:
         return False
     drawn, layers = found
-    shown = region_map(layers, "density", None, theme(), height=300)
+    table = cells(layers)  # drawn without the cache of exhibits: each map is seen once
     of = f" of {drawn['total']}" if drawn["total"] else ""
     chart(
-        shown.figure,
+        region_map(layers, view="density", theme=theme(), height=300),
         name=f"growing-{job.name}",
         title=f"The region after step {drawn['step']}{of}",
         reads=f"where the {formats.counted(int(layers['selected'].sum()), 'entry')} lie that the search has chosen so "
-        f"far, of {drawn['target']:,}; {shown.reads}",
-        alt=shown.alt,
-        table=shown.table,
+        f"far, of {drawn['target']:,}; {MAP_READS['density']}",
+        alt=alt.region_map(table, "density"),
+        table=table,
         run_id=job.name,
     )
     return True
