@@ -130,7 +130,7 @@ def finetune(
     """Fine-tune a model and write it to `out`, an ordinary `from_pretrained` folder with a model card.
 
     `settings` are the fields of `models.finetune.training_config`: recipe, readout, head, steps, batch_size, lr, seed,
-    grid, rank, matrices, train_embeddings, train_head; k_shot, data_seed, max_train, max_validation, max_test,
+    grid, rank, width, matrices, train_embeddings, train_head; k_shot, data_seed, max_train, max_validation, max_test,
     evaluate_test.
 
     `region` holds the only parameters that the recipe graft-retrain may move; `region_run` is the id of the run that

@@ -19,9 +19,19 @@ from skillviz.core.draws import LARGEST_SEED
 from skillviz.core.formats import share
 from skillviz.core.metrics import metric_row
 from skillviz.errors import BadInput
+from skillviz.models.adapters import placement_of, trained
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES, SGD, default_rates
+from skillviz.models.finetune.recipes import (
+    GRIDS,
+    MODES,
+    OPTIMIZERS,
+    RANKS,
+    RECIPES,
+    SGD,
+    WIDTHS,
+    default_rates,
+)
 from skillviz.models.finetune.training_config import BATCH_SIZE, DataSettings, TrainingConfig
 from skillviz.models.frozen_tensors import strip
 from skillviz.runs import slurm_queue
@@ -66,6 +76,16 @@ Rank = Annotated[
         metavar="R",
         rich_help_panel=options.SEARCH,
         help=f"Rank of the recipe lora ({', '.join(map(str, RANKS))} in the paper). Default: {RECIPES['lora'].rank}.",
+    ),
+]
+Width = Annotated[
+    int | None,
+    typer.Option(
+        "--width",
+        metavar="W",
+        rich_help_panel=options.SEARCH,
+        help=f"Inner width of the adapter recipes ({', '.join(map(str, WIDTHS))} in the paper). Default: "
+        f"{RECIPES['adapter-houlsby'].width}.",
     ),
 ]
 Matrices = Annotated[
@@ -141,6 +161,7 @@ def finetune(
     ] = None,
     recipe: Recipe = SGD,
     rank: Rank = None,
+    width: Width = None,
     matrices: Matrices = None,
     region: RegionOf = None,
     mode: Mode = None,
@@ -241,7 +262,7 @@ def finetune(
 
     Plain SGD at a constant rate, gradient norm clipped at 1, dropout on, embeddings and language-model head frozen;
     the validation metric is taken every 100 steps and the best is kept. --recipe names another way: AdamW, biases
-    only, LoRA (merged), a region re-trained, several tasks at once (DIR/<task>) or one after the other
+    only, LoRA (merged), adapters, a region re-trained, several tasks at once (DIR/<task>) or one after the other
     (DIR/<stage>/<task>). With --cluster this command waits for the job and shows its output.
 
     [bold]Examples[/bold]
@@ -254,7 +275,7 @@ def finetune(
     """
     config = TrainingConfig(
         recipe, readout.value, head.value, steps, batch_size, lr, seed, optimizer, grid, rank, train_embeddings,
-        train_head, matrices,
+        train_head, matrices, width=width,
     )  # fmt: skip
     data = DataSettings(k_shot, data_seed, max_train, max_validation, max_test, test)
     if out is None:
@@ -301,8 +322,14 @@ class Choice:
         return metric_row(metrics.pop()).title if len(metrics) == 1 else "validation metric"
 
     def refuse_base(self) -> None:
-        """Raises SkillvizError if the base is not a model, without importing torch or reading data."""
-        read_info(resolve(expanded(self.base, "base")))
+        """Raises SkillvizError if the base is not a model that the recipe can train, without torch or data.
+
+        Prints the exact number of parameters in adapters.
+        """
+        base = read_info(resolve(expanded(self.base, "base")))
+        if placement := placement_of(self.config.recipe):
+            width = self.config.settings().width or 1
+            say(f"To be trained: {trained(base, placement, width)}, and the classification head if there is one.")
 
     def spec(self) -> FineTunedSpec:
         """The model's spec as in a study: default values are left out, so that both find the same model."""

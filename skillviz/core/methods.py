@@ -44,6 +44,14 @@ METHODS: Mapping[str, Method] = MappingProxyType({
         ),
         Method("bitfit", "BitFit", "BitFit", color="#8B3FD9", marker="triangle-up", dash="dot"),
         Method("lora", "LoRA", "LoRA", color="#D6247F", marker="pentagon", dash="dashdot"),
+        Method(
+            "adapter_houlsby", "Houlsby adapters", "adapters after attention and feed-forward part",
+            color="#5A6E00", marker="hourglass", dash="2px,4px",
+        ),
+        Method(
+            "adapter_pfeiffer", "Pfeiffer adapters", "adapters after the feed-forward part",
+            color="#A0522D", marker="triangle-down", dash="9px,3px",
+        ),
         Method("ft", "fine-tuned", "fine-tuned (SGD)", state="finetuned"),
         Method(
             "ft_scaled", "temperature-scaled", "fine-tuned, temperature fitted on validation", state="temperature",

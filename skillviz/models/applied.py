@@ -174,9 +174,13 @@ def write_model(
 
 
 def write_files(folder: Path, model: Any, tokenizer: Any, extra: Mapping[str, str] | None = None) -> None:
-    """Write model, tokenizer and `extra` (file name to text) into a folder, which is created if missing."""
-    with quiet():
-        model.save_pretrained(folder)
+    """Write model, tokenizer and `extra` (file name to text) into a folder, which is created if missing.
+
+    The model is None if it is there already.
+    """
+    if model is not None:
+        with quiet():
+            model.save_pretrained(folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
     for name, text in (extra or {}).items():

@@ -150,7 +150,7 @@ class ModelInfo:
     renames: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        kind = "LoRA adapter" if self.adapter is not None else self.model_type
+        kind = "adapter" if self.adapter is not None else self.model_type
         return f"ModelInfo({self.id}, {kind}, {len(self.tensors)} tensors)"
 
     @property

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from skillviz.core.architectures import FAMILIES, family_of
 from skillviz.core.comparison import Comparison
 from skillviz.core.formats import listed
-from skillviz.errors import BadModel, PairMismatch, RandomHead, SkillvizError, first_line
+from skillviz.errors import BadModel, OtherVersion, PairMismatch, RandomHead, SkillvizError, first_line
+from skillviz.models import adapters
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name, is_local, may_be_hub_id, resolve
 from skillviz.models.heads import LINEAR_HEAD, choose_readout, is_head, missing_head, own_shapes, prefix_of
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
 PREFIX = "base_model.model."
-READOUT_OF = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal"}
+READOUT_OF = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal", "MASKED_LM": "prompt"}
 UNSAVED = re.compile(r"(?<=\.lora_[AB]\.)(?!(?:weight|bias)$)[^.]+\.")
 """The adapter's own name inside a tensor's name, which peft uses in memory but not in files."""
 WAY_OUT = "Merge it into its base with peft (merge_and_unload), and give the folder of the merged model."
@@ -123,19 +125,24 @@ def label_tensor(adapter: ModelInfo, base: ModelInfo) -> str | None:
 def saved(adapter: ModelInfo, base: ModelInfo) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the adapter's whole tensors (its head), named without the body's prefix."""
     prefix = family_of(base.model_type).prefix
-    whole = {name: shape for name, shape in adapter.shapes.items() if ".lora_" not in name}
+    added = {name for name in adapter.shapes if ".lora_" in name or name.startswith(adapters.PREFIX)}
+    whole = {name: shape for name, shape in adapter.shapes.items() if name not in added}
     return {_plain(name).removeprefix(prefix): shape for name, shape in whole.items()}
 
 
-def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator[BadModel]:
-    """Yield the reasons against merging the adapter into this base, from the headers alone."""
+def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator[SkillvizError]:
+    """Yield the reasons against merging the adapter into this base, or opening our adapters beside it, from headers."""
+    is_ours = adapters.stored(adapter) is not None
     try:
-        _check_settings(adapter, base)
-        _check_names(adapter)
-    except BadModel as error:
+        if is_ours:
+            yield from adapters.check(adapter, base)
+        else:
+            _check_settings(adapter, base)
+            _check_names(adapter)
+    except (BadModel, OtherVersion) as error:
         yield error
         return
-    if is_its_base(adapter, base) is Comparison.DIFFERENT:
+    if not is_ours and is_its_base(adapter, base) is Comparison.DIFFERENT:
         yield PairMismatch(
             f"the adapter '{adapter.id}' was trained on '{_last_part(_named_base(adapter))}', not on '{base.id}'; give "
             "that base."
@@ -302,8 +309,18 @@ def _plain(name: str) -> str:
 
 
 def adapter_notes(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
-    """Yield notes on settings that are not read, and on the adapter's base if it is unknown here whether it is this."""
+    """Yield a note on what the adapter is, notes on settings that are not read, and on its base if it is unknown here
+    whether it is this."""
     given = adapter.adapter or {}
+    if adapters.stored(adapter) is not None:
+        with suppress(SkillvizError):  # which `check_adapter` reports
+            placement, width, _ = adapters.read(adapter)
+            yield (
+                f"The fine-tuned model is the base with {adapters.trained(base, placement, width)}. It can be scored, "
+                "and no region of it can be grafted."
+            )
+        return
+    yield f"The fine-tuned model is a LoRA adapter of rank {given.get('r')}; it is merged on load."
     names = {name[:60] for name, value in given.items() if value not in UNSET}
     unknown = sorted(names - {*_Settings.model_fields, *FOREIGN, *UNREAD})
     if unknown and given.get("peft_type") == "LORA":

@@ -25,8 +25,8 @@ from skillviz.core.problem import Problem
 from skillviz.core.readout import Readout, columns, make_readout
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel, PairMismatch, RandomHead
+from skillviz.models import adapters, bottleneck, lora
 from skillviz.models import frozen_tensors as frozen
-from skillviz.models import lora
 from skillviz.models.checkpoint import ModelInfo, own_dtype
 from skillviz.models.class_order import names_of_pair
 from skillviz.models.device import pick
@@ -335,6 +335,7 @@ def load_pair(
     device: str = "auto",
     dtype: str = "float32",
     is_graft: bool = False,
+    is_scored: bool = False,
     rest: str = "base",
     rescaled: bool = False,
 ) -> ModelPair:
@@ -342,19 +343,23 @@ def load_pair(
 
     `dtype` bfloat16 takes half the memory and rounds the values; own is bfloat16 if both files are in bfloat16. Raises
     the errors of `preflight`, and RandomHead or PairMismatch for problems visible only in the weights, such as equal
-    graftable values. Equal values are allowed if the second model `is_graft`, a base with a graft on it. `rest` zero
-    puts zeros in place of the base's graftable values after the checks; `rescaled` is the pair's.
+    graftable values. Equal values are allowed if the second model `is_graft`, a base with a graft on it. A model with
+    adapters has equal values too, so no region of it can be grafted: it is opened only to be scored as a whole
+    (`is_scored`). `rest` zero puts zeros in place of the base's graftable values after the checks; `rescaled` is the
+    pair's.
     """
     if rest not in RESTS:
         raise BadInput(f"'{rest}' is not a valid rest of a graft; allowed: {', '.join(RESTS)}.")
     check, where, kept = checked_pair(base, finetuned, readout, task, device, dtype)
+    if not is_scored:
+        adapters.refuse_region(check.finetuned)
     tokenizer = load_tokenizer(check.tokenizer_folder)
     tuned, rows, base_values = _both_models(check, tokenizer, kept)
     for name in rows:  # rows that only the base has keep its values in every state
         tuned.get_parameter(name).data[check.finetuned.vocab_size :] = base_values[name][check.finetuned.vocab_size :]
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
     pair.notes = check.notes
-    if not is_graft:
+    if not is_graft and adapters.stored(check.finetuned) is None:
         refuse_unmoved(counts := pair.movement.counts(), pair.d)
         pair.notes += tuple(moved_notes(pair.table, counts, pair.outside))
     pair.added_rows = check.added_rows
@@ -464,9 +469,11 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
 
 
 def load_finetuned(check: Preflight, dtype: torch.dtype, hollow: bool = False, device_map: str | None = None) -> Any:
-    """Return the fine-tuned model, with a LoRA adapter merged; raises RandomHead if its head would be made up."""
+    """Return the fine-tuned model, LoRA merged and adapters inserted; raises RandomHead if its head would be random."""
     if check.finetuned.adapter is not None and hollow:
         return lora.load_for_adapter(check.base, check.finetuned, check.readout, hollow)
+    if adapters.stored(check.finetuned) is not None:
+        return bottleneck.load(check.base, check.finetuned, check.readout, dtype)
     if check.finetuned.adapter is not None:
         return lora.load_merged(check.base, check.finetuned, check.readout, dtype)
     state = frozen.state_dict(check.finetuned) if frozen.left_out(check.finetuned) else None
@@ -516,6 +523,8 @@ def load_base(check: Preflight, tuned: Any, dtype: torch.dtype, hollow: bool = F
         )
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
     named = dict(tuned.named_parameters())
+    # with zeros, adapters add nothing
+    values |= {name: torch.zeros_like(p) for name, p in named.items() if name.startswith(adapters.PREFIX)}
     if check.added_rows:
         values |= _with_added(values, tuned, check.base.vocab_size or 0, check.added_rows)
     for name in named.keys() - set(head_names(check.readout, check.base.model_type, named)):

@@ -155,7 +155,7 @@ def preflight(
     second = read_info(resolve(finetuned))
     first = frozen.base_as_read(second, read_info(folder))
     if first.adapter is not None:
-        raise BadModel(f"the base '{first.id}' is a LoRA adapter; give the model that it was trained on.")
+        raise BadModel(f"the base '{first.id}' is an adapter; give the model that it was trained on.")
     if (error := frozen.wrong_base(second, first)) is not None:
         return Preflight(first, second, "", None, None, None, (error,), ())
     second = frozen.filled(second, first)
@@ -299,7 +299,6 @@ def _table(info: ModelInfo, errors: list[SkillvizError]) -> ParameterTable | Non
 
 def _notes(base: ModelInfo, finetuned: ModelInfo, readout: str, table: ParameterTable | None) -> Iterator[str]:
     if finetuned.adapter is not None:
-        yield f"The fine-tuned model is a LoRA adapter of rank {finetuned.adapter.get('r')}; it is merged on load."
         yield from lora.adapter_notes(finetuned, base)
     for info, model in ((base, "base"), (finetuned, "fine-tuned model")):
         if info.wrapper:
@@ -684,7 +683,7 @@ def lean_refusal(check: Preflight) -> BadInput | None:
     """Return the reason why a valid pair cannot be opened in lean mode; None if it can, as far as headers show."""
     why = None
     if check.finetuned.adapter is not None:
-        why = f"'{check.finetuned.id}' is a LoRA adapter; merge it into its base and save that model"
+        why = f"'{check.finetuned.id}' is an adapter; merge it into its base and save that model, if that is possible"
     elif is_padded(check.base, check.finetuned):
         why = "the two vocabularies have different numbers of rows; save both with the same number"
     elif check.added_rows:

@@ -260,10 +260,14 @@ def uncompared(error: Exception) -> Change:
 def pair_words(spec: Any, labels: Mapping[str, Any]) -> str:
     """Return `sst2 (lora, 16-shot, rank 8, seed 1)`: the task, and the labels of the fine-tuned model."""
     model = str(labels.get("recipe") or Path(spec.finetuned).name)
-    rank = f", rank {labels['rank']}" if "rank" in labels else ""
     seed = f", seed {labels['finetune_seed']}" if "finetune_seed" in labels else ""
     few = f", {labels['matrices']} of the matrices" if "matrices" in labels else ""
-    return f"{labels['task_name']} ({model}{rank}{few}{sample_words(spec)}{seed})"
+    return f"{labels['task_name']} ({model}{size_words(labels)}{few}{sample_words(spec)}{seed})"
+
+
+def size_words(labels: Mapping[str, Any]) -> str:
+    """Return `, rank 8` for LoRA or `, width 16` for adapters, if that was given; else an empty text."""
+    return "".join(f", {name} {labels[name]}" for name in ("rank", "width") if labels.get(name))
 
 
 def sample_words(spec: Any) -> str:

@@ -42,6 +42,7 @@ from skillviz.core.region_expression import (
 )
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, BadSize, RunNotFound
+from skillviz.models.adapters import refuse_region
 from skillviz.models.preflight import INSTEAD, Preflight, lean_refusal, preflight
 from skillviz.runs.held_out import FEWEST, why_not
 from skillviz.runs.provenance import task_note
@@ -169,10 +170,11 @@ LEAVE_OUT = "leave CUDA graphs out"
 
 
 def refuse_unsuited(spec: RunSpec, task: Task, check: Preflight, device: str = "") -> None:
-    """Raise BadInput if the localizer cannot be used on the task, or in the spec's modes with this pair.
+    """Raise BadInput if the pair has no region to graft, or the localizer cannot be used on the task or in the modes.
 
     `device` is the kind of device that the run will use, if known.
     """
+    refuse_region(check.finetuned)
     row = localizer(spec.localizer)
     error = (
         (refused_lean(row, check) if spec.lean else None)

@@ -125,7 +125,7 @@ class Session:
         return self._remember("rehearsed", _pair_key(spec), lambda: rehearse(self.preflight(spec)))
 
     def pair(self, spec: RunSpec) -> ModelPair:
-        """Return the loaded pair; another one is released first."""
+        """Return the loaded pair; another one is released first. A plan has refused models with adapters."""
         if self.values.get("pair", (None,))[0] != _pair_key(spec):
             self.values = {name: entry for name, entry in self.values.items() if name in OF_DATA}
         from skillviz.models.lean_pair import load_lean  # imports torch
@@ -134,7 +134,9 @@ class Session:
         base, finetuned = _models(spec)
         load: Callable[..., ModelPair] = load_lean
         if not spec.lean:
-            load = partial(load_pair, rest=rest_of(spec.localizer), rescaled=is_rescaled(spec.localizer))
+            load = partial(
+                load_pair, is_scored=True, rest=rest_of(spec.localizer), rescaled=is_rescaled(spec.localizer)
+            )
         make = partial(load, base, finetuned, readout=spec.readout, device=spec.device, dtype=spec.dtype)
         return self._remember("pair", _pair_key(spec), lambda: make(task=self.task(spec)))
 

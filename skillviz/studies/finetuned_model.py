@@ -20,6 +20,7 @@ from skillviz.core.comparison import Comparison
 from skillviz.core.draws import LARGEST_SEED
 from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, UnknownTask
 from skillviz.layout import KEY, LAYOUT, refuse_another
+from skillviz.models.adapters import placement_of, trained
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.finetune.recipes import MULTI_TASK, RECIPES, SGD, recipe_row
@@ -36,6 +37,7 @@ from skillviz.runs.artifact import (
     change_of_definitions,
     differs,
     sample_words,
+    size_words,
     uncompared,
 )
 from skillviz.runs.folder import now
@@ -88,6 +90,7 @@ class FineTunedSpec(BaseModel):
     grid: str | None = None
     rank: int | None = Field(default=None, ge=1)
     matrices: int | None = Field(default=None, ge=1)
+    width: int | None = Field(default=None, ge=1)
     optimizer: str | None = None
     regions: tuple[RunSpec, ...] = ()
 
@@ -265,9 +268,9 @@ class FineTunedArtifact:
         """Return a title such as `fine-tune sst2 (lora, rank 8, 16-shot, seed 1)`."""
         spec = self.spec
         mode = f", {labels['mode']}" if "mode" in labels else ""
-        rank = f", rank {spec.rank}" if spec.rank else ""
+        sizes = size_words({"rank": spec.rank, "width": spec.width})
         few = f", {spec.matrices} of the matrices" if spec.matrices else ""
-        how = f"{spec.recipe}{mode}{rank}{few}{sample_words(spec)}, seed {spec.seed}"
+        how = f"{spec.recipe}{mode}{sizes}{few}{sample_words(spec)}, seed {spec.seed}"
         return f"fine-tune {labels['task_name']} ({how})"
 
     def device(self, default: str) -> str:
@@ -281,13 +284,15 @@ class FineTunedArtifact:
         return {key: model for key, model in models.items() if model is not None}
 
     def check(self, checker: Checker) -> None:
-        """Check the tasks, that one model can learn them, and that the base can be fine-tuned with the readout."""
+        """Check the tasks, that one model can learn them, and that the base can be fine-tuned by recipe and readout."""
         spec = self.spec
         names = [task_name(task) for task in spec.tasks]
         if len(set(names)) < len(names):
             raise BadInput(f"two of the tasks {', '.join(spec.tasks)} have the same name; each needs one of its own.")
         for task in spec.tasks:
             checker.pair(spec.base, None, task, spec.readout)
+        if placement := placement_of(spec.recipe):
+            trained(read_info(resolve(spec.base)), placement, spec.width or 1)
         if spec.recipe == MULTI_TASK:
             common_metric([checker.task(task) for task in spec.tasks])
 

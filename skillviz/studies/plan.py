@@ -16,7 +16,8 @@ from typing import Any
 
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.errors import BadInput, refuse
-from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN, SGD
+from skillviz.models.adapters import placement_of
+from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RECIPES, RETRAIN, SGD
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.runs.plan import read_expression
 from skillviz.runs.score import ScoreSpec, read_score_spec
@@ -26,12 +27,13 @@ from skillviz.studies.spec import MOST_COMBINATIONS, OF_ENTRIES, StudySpec, comb
 from skillviz.studies.step import ARTIFACTS, TABLE, StudyStep, name_of
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
-LORA = "lora"
 ALIKE = (SGD, RETRAIN, CONTINUAL)  # recipes that train like sgd, from the same rates
 SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation")  # shared by an entry and its models
 INHERITED = (*SHARED, "task", "sizes", "seed", "device", "dtype", "autocast", "cuda_graphs", "max_test")
 """Fields that a region takes from its entry."""
 OF_SCORES = ("k_shot", "data_seed", "max_train", "max_validation", "max_test")
+OF_SIZE = (("rank", "rank"), ("matrices", "rank"), ("width", "width"))
+"""Fields of some recipes only, each with the field of the recipe's row that says so."""
 MOST_TASKS = 50
 """The largest number of tasks of one model."""
 MOST_STEPS = 10_000
@@ -276,6 +278,11 @@ class _Entry:
             read_spec({**_without_none(values), "localizer": "movement"})  # validates the fields
             self._scored(values["finetuned"], values.get("readout"), task, needs, labels)
             return
+        if model is not None and placement_of(model.recipe):
+            raise BadInput(
+                f"the recipe {model.recipe} trains parameters that the base does not have, so no region of its model "
+                "can be grafted; write localizer: none, which scores it."
+            )
         if "also" in self.values:
             values["others"] = self._also()
         values["options"] = self._options(values, task)
@@ -400,7 +407,7 @@ class _Entry:
             **self._common(task), "task_name": "+".join(names),
             "tasks": model.tasks, "recipe": model.recipe, "finetune_seed": model.seed, "data_seed": model.data_seed,
             "k_shot": model.k_shot, "finetuned_key": model.key(), "rank": model.rank,
-            "matrices": model.matrices, "optimizer": model.optimizer,
+            "width": model.width, "matrices": model.matrices, "optimizer": model.optimizer,
         }  # fmt: skip
         return {n: v for n, v in labels.items() if n == "k_shot" or v is not None}
 
@@ -420,11 +427,13 @@ def _need_regions(steps: _Steps) -> None:
 
 
 def _of_recipe(chosen: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values without rank and matrices, if there are several recipes and this one is not LoRA."""
+    """Return the values without rank, width and matrices that belong to another of the entry's several recipes."""
     tuned, recipes = chosen.get("finetune"), values.get("recipe")
-    if not isinstance(recipes, list) or LORA not in recipes or chosen["recipe"] == LORA or not isinstance(tuned, dict):
+    if not isinstance(recipes, list) or not isinstance(tuned, dict):
         return chosen
-    return {**chosen, "finetune": {name: value for name, value in tuned.items() if name not in ("rank", "matrices")}}
+    takers = {name: {row.name for row in RECIPES.values() if getattr(row, of) is not None} for name, of in OF_SIZE}
+    others = {name for name, of in takers.items() if chosen["recipe"] not in of and of & set(map(str, recipes))}
+    return {**chosen, "finetune": {name: value for name, value in tuned.items() if name not in others}}
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from skillviz.analysis.observations import (
 )
 from skillviz.analysis.variants import MODEL, SEQUENCE, Name, label_variants, path, run_label
 from skillviz.errors import SkillvizError
-from skillviz.models.finetune.recipes import MODES
+from skillviz.models.finetune.recipes import MODES, recipe_row
 from skillviz.runs.run import Run
 from skillviz.runs.score import Score
 from skillviz.runs.spec import RunSpec
@@ -29,7 +29,6 @@ from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.results import Results
 from skillviz.tasks.project import FINETUNED_VARIABLE
 
-LORA = "lora"
 IN_COLUMNS = {"base", "recipe", "readout", "seed", "data_seed", "regions"}
 """Fields of a model that are columns of their own, seeds, or handled separately."""
 OF_THE_PAIR = {"base", "finetuned", "task", "readout", "seed", "data_seed", "device", "others", "interpolation"}
@@ -76,7 +75,8 @@ def tuned_model(results: Results, of: Run | Score) -> TunedModel:
 def _touched(results: Results, of: Run | Score) -> float | None:
     """Return the number of entries in which the study's fine-tuned model differs from its base; None for other models.
 
-    For LoRA the count is of its low-rank factors: merged they change whole matrices, but few numbers were trained.
+    For LoRA and adapters the count is of the parameters that were trained: merged, LoRA's change whole matrices, and
+    adapters lie between the base's.
     """
     spec = results.finetuned_of(of)
     if spec is None:
@@ -86,7 +86,7 @@ def _touched(results: Results, of: Run | Score) -> float | None:
         record = results.training_record(spec, task, stage)["finetune"]
     except (SkillvizError, KeyError):  # the model's folder may be gone while its scores remain
         return None
-    value = record.get("trained" if spec.recipe == LORA else "touched")
+    value = record.get("trained" if recipe_row(spec.recipe).adds_parameters else "touched")
     return None if value is None else float(value)
 
 
@@ -138,6 +138,8 @@ def _fields(spec: FineTunedSpec, by_folder: Mapping[str, FineTunedSpec]) -> dict
     `by_folder` are the study's models by the names of their folders.
     """
     fields: dict[Name, Any] = {n: value for n, value in spec.model_dump(mode="json").items() if n not in IN_COLUMNS}
+    if capacity := recipe_row(spec.recipe).capacity:  # its default is a size like the others
+        fields |= {capacity[0]: fields[capacity[0]] or capacity[1]}
     regions = [_region_fields(region, by_folder) for region in spec.regions]
     for name in dict.fromkeys(name for region in regions for name in region):
         values = [region.get(name) for region in regions]

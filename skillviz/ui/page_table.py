@@ -86,7 +86,7 @@ PAGES = {
         PageRow("compare", "compare_arrows", "Compare", "Many runs", "Compare runs"),
         PageRow(
             "methods", "category", "Methods", "Many runs", "Grafting vs other small updates",
-            ("table1", "table3", "figure5", "table8", "figure4"), takes_boards=True,
+            ("table1", "table3", "table6", "table7", "figure5", "table8", "figure4"), takes_boards=True,
         ),
         PageRow("tasks", "hub", "Tasks", "Many runs", "Do tasks share parameters?", ("figure8",)),
         PageRow("continual", "timeline", "Continual", "Many runs", "Learning tasks in sequence", ("table4",)),

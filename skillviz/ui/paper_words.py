@@ -23,14 +23,6 @@ WITHOUT = {
         "Table 5: 50,000 examples a class",
         "It needs 50,000 examples a class and ten times longer searches; the data at hand have fewer.",
     ),
-    "table6": (
-        "Table 6: is it the number of parameters?",
-        "Adapters are not built in. LoRA (rank 8) stands in Tables 1 and 3, grafts of several sizes in Figure 2.",
-    ),
-    "table7": (
-        "Table 7: the same on other data",
-        "Adapters are not built in. Grafts, re-training and BitFit on other data stand in Table 3.",
-    ),
     "table9": (
         "Table 9: GPT-2",
         "The base has to be at hand: `reproduce table2 --base gpt2 --readout causal` asks the same of it.",

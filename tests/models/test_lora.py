@@ -248,7 +248,7 @@ def test_tokens_added_to_an_adapter_are_refused_before_it_is_merged(base: Path, 
 
 
 def test_an_adapter_is_no_base(folder: Path, tuned: Path) -> None:
-    refuses(BadModel, "is a LoRA adapter", preflight, folder, tuned)
+    refuses(BadModel, "is an adapter", preflight, folder, tuned)
 
 
 @pytest.mark.parametrize("sharded", [False, True])

@@ -29,8 +29,8 @@ SGD_RATES = MappingProxyType({"head": 1e-2, "prompt": 5e-3, "causal": 5e-3})
 L1 = 0.001
 """Weight of sum |theta - theta_pre| in the loss (paper, section 4, AdamW with l1)."""
 
-RANKS = (1, 2, 8)
-"""Ranks of LoRA in the paper's tables 6 and 7."""
+RANKS, WIDTHS = (1, 2, 8), (1, 2, 16, 64)
+"""Ranks of LoRA and widths of adapters in the paper's tables 6 and 7."""
 
 GRIDS = ("none", "quick", "paper")
 
@@ -56,6 +56,8 @@ BITFIT_GRID = Grid(
     (2, 4, 8), (1e-1, 5e-2, 1e-2, 5e-3, 1e-3), "ours: the paper's SGD grid, with rates up to ten times larger"
 )
 LORA_GRID = Grid((8,), (1e-3, 5e-4, 2e-4), "ours, around the 4e-4 to 5e-4 of Hu et al. 2022 for RoBERTa-base")
+HOULSBY_GRID = Grid((32,), (3e-3, 3e-4, 3e-5), "Houlsby et al. 2019, section 3.2")
+PFEIFFER_GRID = Grid((32,), (1e-3, 1e-4), "Pfeiffer et al. 2021: 1e-4; ours: ten times that, for narrow adapters")
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,9 @@ class RecipeRow:
     optimizer: str
     rates: Mapping[str, float]
     grid: Grid
-    scope: Literal["all", "biases", "low-rank", "region"] = "all"
-    """The graftable parameters that move: all, their biases, low-rank factors beside them, or a region's entries."""
+    scope: Literal["all", "biases", "low-rank", "adapters", "region"] = "all"
+    """The parameters that move: all graftable ones, their biases, low-rank factors beside them, adapters between them,
+    or a region's entries."""
     tasks: Literal["one", "together", "in turn"] = "one"
     run: str = ONE_TASK
     """The function that trains, as "module:name"."""
@@ -86,7 +89,19 @@ class RecipeRow:
     """The share of the steps in which the rate first rises."""
     l1: float = 0.0
     rank: int | None = None
-    """The default rank; None if the recipe has no rank."""
+    """The default rank; None if the recipe has no rank. The same holds for `width`, of adapters."""
+    width: int | None = None
+
+    @property
+    def capacity(self) -> tuple[str, int] | None:
+        """The setting that chooses how many parameters it trains, and its default: rank, or width; else None."""
+        known = (("rank", self.rank), ("width", self.width))
+        return next(((name, value) for name, value in known if value is not None), None)
+
+    @property
+    def adds_parameters(self) -> bool:
+        """True if it trains parameters of its own, so that what it touches is what it trains."""
+        return self.scope in ("low-rank", "adapters")
 
     @property
     def several_tasks(self) -> bool:
@@ -141,6 +156,20 @@ _ROWS = (
         f"{PAPER}, appendix (Tables 6 and 7); settings of Hu et al. 2022 for RoBERTa-base: alpha 8, warm-up over 6%",
         "two low-rank factors for each query and value matrix, and the classification head", "lora",
         "AdamW", _same(5e-4), LORA_GRID, scope="low-rank", schedule="linear", warmup=0.06, rank=8,
+    ),
+    *(
+        RecipeRow(
+            f"adapter-{name}", METHODS[f"adapter_{name}"].title, f"{name.capitalize()} adapters",
+            f"Small bottlenecks after {places} of each layer, and the head, are trained by AdamW.",
+            f"{PAPER}, appendix (Tables 6 and 7); settings of {source}",
+            "two matrices and two biases for each bottleneck, and the classification head", f"adapter_{name}",
+            "AdamW", _same(rate), grid, scope="adapters", schedule="linear", warmup=warmup, width=64,
+        )
+        for name, places, source, rate, grid, warmup in (
+            ("houlsby", "the attention and the feed-forward part",
+             "Houlsby et al. 2019: warm-up over 10%; LayerNorm is not trained", 3e-4, HOULSBY_GRID, 0.1),
+            ("pfeiffer", "the feed-forward part", "Pfeiffer et al. 2021", 1e-4, PFEIFFER_GRID, 0.0),
+        )
     ),
     RecipeRow(
         RETRAIN, "re-training the region", "re-training a region alone",
@@ -224,6 +253,7 @@ def check_use(
     mode: str | None = None,
     rank: int | None = None,
     matrices: int | None = None,
+    width: int | None = None,
     grid: str | None = None,
     lr: float | None = None,
     optimizer: str | None = None,
@@ -236,7 +266,7 @@ def check_use(
     row = recipe_row(name)
     in_turn, searches = row.tasks == "in turn", grid not in (None, "none")
     takers = _named(lambda other: other.needs_region or other.tasks == "in turn")
-    lora = _named(lambda other: other.rank is not None)
+    with_rank, with_width = _named(lambda other: other.rank is not None), _named(lambda other: other.width is not None)
     refuse(
         (
             row.several_tasks and tasks < 2,
@@ -274,12 +304,19 @@ def check_use(
             f"{tasks} tasks and {regions} regions were given; give one region per task, in order, or none.",
         ),
         *(
-            (value is not None and row.rank is None, f"{option} goes with the recipe {lora}; leave it out for {name}.")
-            for option, value in (("rank", rank), ("matrices", matrices))
+            (value is not None and usual is None, f"{option} goes with the recipe {takers}; leave it out for {name}.")
+            for option, value, usual, takers in (
+                ("rank", rank, row.rank, with_rank),
+                ("matrices", matrices, row.rank, with_rank),
+                ("width", width, row.width, with_width),
+            )
         ),
-        (
-            rank is not None and rank < 1,
-            f"the rank is {rank}; give 1 or more (the paper: {', '.join(map(str, RANKS))}).",
+        *(
+            (
+                value is not None and value < 1,
+                f"the {option} is {value}; give 1 or more (the paper: {', '.join(map(str, known))}).",
+            )
+            for option, value, known in (("rank", rank, RANKS), ("width", width, WIDTHS))
         ),
         (
             matrices is not None and matrices < 1,

@@ -19,6 +19,8 @@ from skillviz.core.formats import markdown_table
 from skillviz.core.metrics import COMPARED, METRICS, OF_TEXT, metric_row
 from skillviz.errors import BadInput
 from skillviz.layout import KEY, LAYOUT
+from skillviz.models import bottleneck
+from skillviz.models.adapters import placement_of
 from skillviz.models.applied import refuse_full_folder, write_files
 from skillviz.models.checkpoint import read_info
 from skillviz.models.device import describe, pick
@@ -52,6 +54,10 @@ READOUT_WORDS = {
 
 REFERENCE_WORDS = "to generate the reference after the prompt"
 LINEAR_WORDS = "a bare linear head on the first token (a token-classification model, to be read at that token)"
+ADAPTERS_WORDS = (
+    "This folder holds adapters and head alone: skillviz opens it beside its base and scores it. No region of it can "
+    "be grafted."
+)
 
 
 @dataclass(frozen=True)
@@ -111,9 +117,13 @@ def versions() -> dict[str, str]:
 def write_folder(folder: Path, model: TrainableModel, report: Report, history: Sequence[Any]) -> None:
     """Write model, tokenizer, README.md and finetune.json."""
     setattr(model.model.config, MAX_LENGTH, report.max_length)  # the default length for tasks that state none
+    settings = report.settings
+    if placement := placement_of(settings.name):
+        width = settings.width or 1
+        bottleneck.save(folder, model.model, model.head, report.base, settings.readout, placement, width)
     record = {**report.record(), "versions": versions(), "history": [asdict(step) for step in history]}
     extra = {"README.md": card(report), "finetune.json": json.dumps(record, indent=1) + "\n"}
-    write_files(folder, model.model, model.tokenizer, extra)
+    write_files(folder, None if placement else model.model, model.tokenizer, extra)
 
 
 def card(report: Report) -> str:
@@ -138,6 +148,7 @@ def card(report: Report) -> str:
         "",
         *_scores(report),
         "",
+        *([ADAPTERS_WORDS, ""] if placement_of(settings.name) else []),
         *(f"- {note}" for note in report.notes),
     ]
     used = ", ".join(f"{name} {value}" for name, value in versions().items())
@@ -152,9 +163,10 @@ def _optimizer(settings: TrainingSettings) -> str:
         return f"plain SGD, constant rate {settings.lr:g}"
     warm = f" after a warm-up over {100 * settings.warmup:g}% of the steps" if settings.warmup else ""
     penalty = f", {settings.l1:g} times the l1 norm of the movement added to the loss" if settings.l1 else ""
-    rank = f", rank {settings.rank}" if settings.rank is not None else ""
+    known = {"rank": settings.rank, "width": settings.width}
+    sizes = "".join(f", {name} {value}" for name, value in known.items() if value is not None)
     few = f", the last {settings.matrices} query and value matrices" if settings.matrices is not None else ""
-    return f"AdamW, rate {settings.lr:g} falling linearly to 0{warm}{penalty}{rank}{few}"
+    return f"AdamW, rate {settings.lr:g} falling linearly to 0{warm}{penalty}{sizes}{few}"
 
 
 def _facts(report: Report) -> list[tuple[str, ...]]:

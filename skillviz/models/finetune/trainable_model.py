@@ -17,6 +17,8 @@ from skillviz.core.formats import counted
 from skillviz.core.parameters import ParameterTable, graftable, readout_names
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel, RandomHead, refuse
+from skillviz.models import bottleneck
+from skillviz.models.adapters import placement_of
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.finetune.recipes import recipe_row
@@ -117,7 +119,7 @@ class TrainableModel:
     start: dict[str, torch.Tensor]
     """The graftable parameters at the base's values."""
     trained_body: int
-    """Trained entries outside the classification head; for LoRA, those of the low-rank pairs."""
+    """Trained entries outside the classification head; for LoRA those of the low-rank pairs, else those of adapters."""
     trained_head: int
     head: tuple[str, ...] = ()
     """The names of pooler and classification head."""
@@ -190,15 +192,18 @@ def open_trainable(
     head = readout_names(model.config.model_type, shapes) if settings.readout == "head" else []
     chosen, frozen = _choose(model, table, head, settings, region)
     named = dict(model.named_parameters())
-    adapter = None
+    adapter, added = None, list[torch.nn.Parameter]()
+    if placement := placement_of(settings.name):
+        added = list(bottleneck.insert(model, table, placement, settings.width or 1, settings.seed).parameters())
     if recipe_row(settings.name).scope == "low-rank":
         adapter = Adapter(model, table, settings.rank or 1, settings.seed, settings.matrices)
         for name in chosen:  # peft has frozen them
             named[name].requires_grad_(True)
+        added = list(adapter.parameters.values())
     model.to(device)
     lock = None if region is None else RegionLock(named, table, region)
     trained = [named[name] for name in named if name in chosen]
-    trained += list(adapter.parameters.values()) if adapter else []
+    trained += added
     in_head = sum(named[name].numel() for name in head)
     body = sum(p.numel() for p in trained) - in_head if lock is None else lock.size
     notes = []
@@ -250,7 +255,7 @@ def _fitting(base: str, settings: TrainingSettings, labels: int) -> ModelInfo:
     """Return the base's files if they can be trained with these settings and this many labels."""
     info = read_info(resolve(base))
     refuse(
-        (info.adapter is not None, f"'{base}' is a LoRA adapter; fine-tune the model that it belongs to."),
+        (info.adapter is not None, f"'{base}' is an adapter; fine-tune the model that it belongs to."),
         (
             settings.head == "linear" and info.model_type not in LINEAR_FAMILIES,
             f"a linear head on the first token exists for {', '.join(LINEAR_FAMILIES)}, not for '{info.model_type}'; "
@@ -313,12 +318,12 @@ def _choose(
 
 def _graftable(table: ParameterTable, settings: TrainingSettings, region: Region | None) -> list[str]:
     """Return the names of the graftable parameters that are trained directly."""
-    scope = recipe_row(settings.name).scope
-    if scope == "low-rank":
+    row = recipe_row(settings.name)
+    if row.adds_parameters:
         return []
     if region is not None:
         return list(region.indices)
-    if scope != "biases":
+    if row.scope != "biases":
         return list(table.names)
     biases = [parameter.name for parameter in table.parameters if parameter.is_bias]
     if not biases:

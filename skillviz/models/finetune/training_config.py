@@ -54,6 +54,8 @@ class TrainingSettings:
     """The rank of LoRA."""
     matrices: int | None = None
     """The number of query and value matrices that LoRA changes, from the last layer backward; None is all."""
+    width: int | None = None
+    """The inner width of adapters."""
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from 1."""
@@ -70,8 +72,9 @@ class TrainingConfig:
     """The settings for fine-tuning a model; None means the recipe's own default.
 
     `optimizer` (for recipes with a region or several tasks) is the recipe whose optimizer, rate and penalty are used.
-    `grid` is a search on validation data; `rank` and `matrices` are LoRA's. `steps` for a sequence of tasks are the
-    steps of each task. `keep` chooses the final parameters: of the best check on validation data, or of the last step.
+    `grid` is a search on validation data; `rank` and `matrices` are LoRA's, `width` is adapters'. `steps` for a
+    sequence of tasks are the steps of each task. `keep` chooses the final parameters: of the best check on validation
+    data, or of the last step.
     """
 
     recipe: str = SGD
@@ -88,6 +91,7 @@ class TrainingConfig:
     train_head: bool = False
     matrices: int | None = None
     keep: str = "best"
+    width: int | None = None
 
     def check(self, tasks: int = 1, regions: int = 0, mode: str | None = None) -> RecipeRow:
         """Return the recipe's row.
@@ -96,7 +100,8 @@ class TrainingConfig:
         """
         return check_use(
             self.recipe, tasks=tasks, regions=regions, mode=mode, rank=self.rank, grid=self.grid, lr=self.lr,
-            matrices=self.matrices, optimizer=self.optimizer, extra_trained=self.train_embeddings or self.train_head,
+            matrices=self.matrices, width=self.width, optimizer=self.optimizer,
+            extra_trained=self.train_embeddings or self.train_head,
         )  # fmt: skip
 
     def settings(self, default_steps: int = DEFAULT_STEPS) -> TrainingSettings:
@@ -125,6 +130,7 @@ class TrainingConfig:
             train_head=self.train_head, head=self.head, name=self.recipe, optimizer=moved_by.optimizer.lower(),
             schedule=moved_by.schedule, warmup=moved_by.warmup, l1=moved_by.l1,
             rank=row.rank if self.rank is None else self.rank, matrices=self.matrices,
+            width=row.width if self.width is None else self.width,
         )  # fmt: skip
 
     def points(self, default_steps: int = DEFAULT_STEPS) -> list[TrainingSettings]:

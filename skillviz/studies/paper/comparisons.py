@@ -16,12 +16,14 @@ from skillviz.analysis.differences import UNPAIRED, turned_round
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.seeds import SeedsEstimate, apart
 from skillviz.analysis.tables import label, without_variants
+from skillviz.core.methods import METHODS
 from skillviz.models.finetune.recipes import SGD
 from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, of_task_metric, within
-from skillviz.studies.paper.published_values import stands_for
+from skillviz.studies.paper.published_values import SIZED, stands_for
 
 TASK_METRIC = "own"
 ALIKE = 0.03  # the margin of "equally good"
+NEAR = 3.0  # times: sizes that count as equal, as the grafts' sizes are at least two apart
 LARGE = {("mpqa", "yelp"), ("mpqa", "sst2"), ("qnli", "mnli_01"), ("qnli", "snli_01")}
 GRAFTS = ("stagewise", "learned")
 Keep = Callable[[str, str], bool]
@@ -43,8 +45,18 @@ def small_shift(id_task: str, task: str) -> bool:
     return id_task != task and not large_shift(id_task, task)
 
 
+def other_task(id_task: str, task: str) -> bool:
+    """True on data that the model was not tuned on."""
+    return id_task != task
+
+
 def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_task) -> pd.DataFrame:
-    """The rows a - b of `differences`, or b - a turned round, at the main size, of the search used for the paper's.
+    """The rows a - b of `differences`, or b - a turned round, at the main size, of the search used for the paper's."""
+    return at_main(_rows_of(study, a, b, metric, keep), study.main)
+
+
+def _rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep) -> pd.DataFrame:
+    """The same rows at all sizes.
 
     Rows of a graft are limited to tasks on which fine-tuning gains; on other tasks there is no gain to recover.
     """
@@ -57,8 +69,7 @@ def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_ta
     if "graft" in (a, b) and len(gained):
         rows = rows[rows["id_task"].isin(gained["id_task"])]
     localizer = rows["localizer"]
-    rows = rows[localizer.eq(GRAFTS[0]) | ~localizer.isin(GRAFTS)] if localizer.eq(GRAFTS[0]).any() else rows
-    return at_main(rows, study.main)
+    return rows[localizer.eq(GRAFTS[0]) | ~localizer.isin(GRAFTS)] if localizer.eq(GRAFTS[0]).any() else rows
 
 
 def where(row: Mapping[Any, Any]) -> str:
@@ -76,6 +87,36 @@ def less(a: str, b: str, metric: str = TASK_METRIC, sign: int = 1, keep: Keep = 
 def alike(a: str, b: str, keep: Keep = own_task) -> Compare:
     """Return a comparison of the task's metric: a - b is within the margin."""
     return _compared(a, b, TASK_METRIC, keep, partial(within, margin=ALIKE), (-ALIKE, ALIKE))
+
+
+def at_equal_size(metric: str = TASK_METRIC, sign: int = 1, keep: Keep = own_task) -> Compare:
+    """Return a comparison for each LoRA or adapter model: it minus the graft nearest in size is above 0 (below: -1).
+
+    A size is a number of touched parameters. A model more than NEAR times larger or smaller than every graft is left
+    out.
+    """
+
+    def compare(study: StudyTables) -> list[Comparison]:
+        scores, comparisons = study.table("scores"), []
+        regions = scores[scores["share"] > 0]
+        d = float((regions["size"] / regions["share"]).median())
+        for method in SIZED:
+            touched = scores[scores["method"] == method].groupby("variant")["touched"].mean() / d
+            rows = _rows_of(study, method, "graft", metric, keep)
+            rows = rows[rows["variant"].isin(touched.index)]
+            apart = np.abs(np.log(rows["share"].astype(float) / rows["variant"].map(touched).astype(float)))
+            rows = rows.assign(apart=apart).sort_values("apart", kind="stable")
+            one_each = rows.drop_duplicates(["id_task", "task", "setting", "readout", "variant"])
+            comparisons += [
+                Comparison(
+                    f"{where(r)}, {label(METHODS[method].title, r['variant'])}", r["value"], r["low"], r["high"],
+                    beyond(r["low"], r["high"], sign=sign), debiased=_debiased(r), **drawn_from(r),
+                )
+                for r in one_each[one_each["apart"] <= np.log(NEAR)].to_dict("records")
+            ]  # fmt: skip
+        return comparisons
+
+    return compare
 
 
 def _compared(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.variants import model_label
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import RECIPES
 
@@ -22,10 +23,13 @@ MAIN_SETTING = "4096-shot"
 SETTINGS = ("50k-shot", MAIN_SETTING, "64-shot")
 """The training data of published rows, the most examples first."""
 SHOWN = (
-    "id_task", "task", "method", "localizer", "share", "metric", "mean", "debiased", "low", "high", "published", "std",
+    "id_task", "task", "method", "variant", "localizer", "share", "metric", "mean", "debiased", "low", "high",
+    "published", "std",
 )  # fmt: skip
-"""Our columns beside the published ones; the first five identify a row."""
-KEYS = ("id_task", "task", "method", "metric")
+"""Our columns beside the published ones; the first six identify a row."""
+KEYS = ("id_task", "task", "method", "variant", "metric")
+SIZED = {row.method: row.capacity for row in RECIPES.values() if row.capacity}
+"""Methods with models of several sizes: the setting, rank or width, and its default."""
 FIGURES, SLIPS = "figures", "slips"
 NAMES = (*TABLES, FIGURES)
 
@@ -57,8 +61,9 @@ def published(name: str) -> pd.DataFrame:
 
     A table has model, setting, id_task, task, task_as_printed, method, method_as_printed, config, share (0..1 of the
     maskable parameters, NaN if none is printed), is_bound (the share is an upper bound), metric, value and std (shares
-    0..1), printed and printed_std (percent, digits as printed), kind (`row` or `average`), note. Names of tasks and
-    methods are those used here. `figures` has the file's own columns, all text.
+    0..1), printed and printed_std (percent, digits as printed), kind (`row` or `average`), note, and the `variant` of
+    methods of several sizes. Names of tasks, methods and variants are those used here. `figures` has the file's own
+    columns, all text.
     """
     if name not in NAMES:
         raise BadInput(f"'{name}' is no published table; known: {', '.join(NAMES)}.")
@@ -85,6 +90,20 @@ def stands_for(task: str) -> str:
     return STANDS_FOR.get(task, task)
 
 
+def size_label(method: str, size: str = "") -> str:
+    """Return the variant of a method of several sizes as tables name it, `rank 1`; its default without a size."""
+    if (capacity := SIZED.get(method)) is None:
+        return ""
+    number = int(size or capacity[1])
+    return model_label({capacity[0]: number}, {capacity[0]: [number]})
+
+
+def sizes_of(scores: pd.DataFrame) -> list[str]:
+    """Return the variant of each row of scores by which published sizes are known; empty for methods of one size."""
+    named = zip(scores["method"], scores["variant"], strict=True)
+    return [variant or size_label(method) if method in SIZED else "" for method, variant in named]
+
+
 def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the test scores of a study's methods beside the published value of the same task, method and metric.
 
@@ -95,19 +114,17 @@ def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataF
     if ours is None or ours.empty:
         return pd.DataFrame(columns=list(SHOWN))
     ours = ours[(ours["split"] == "test") & ours["metric"].isin(["accuracy", "f1", "ece", "agreement"])]
-    scores = ours[list(SHOWN[:-2])].reset_index(drop=True)
+    scores = ours[list(SHOWN[:-2])].assign(variant=sizes_of(ours)).reset_index(drop=True)
     rows = []
     for table in (published(name) for name in names if name.startswith("table")):
         table = table[table["kind"] == "row"]
         is_main = table["setting"] == MAIN_SETTING  # its rows come before any other
         rows += pd.concat([table[is_main], table[~is_main]]).to_dict("records")
-    rank = f"rank={RECIPES['lora'].rank}"  # the default rank here
-    rows = [row for row in rows if row["method"] != "lora" or row["config"] == rank]
     values = [(*(row[key] for key in KEYS), float(row["value"]), float(row["std"])) for row in rows]
     known = pd.DataFrame(values, columns=[*KEYS, "published", "std"]).drop_duplicates(list(KEYS))
     keyed = scores.assign(key_id=scores["id_task"].map(stands_for), key_task=scores["task"].map(stands_for))
     named = known.rename(columns={"id_task": "key_id", "task": "key_task"})
-    return keyed.merge(named, how="left", on=["key_id", "key_task", "method", "metric"])[list(SHOWN)]
+    return keyed.merge(named, how="left", on=["key_id", "key_task", "method", "variant", "metric"])[list(SHOWN)]
 
 
 @cache
@@ -127,17 +144,20 @@ def as_tables(names: tuple[str, ...]) -> Mapping[str, pd.DataFrame]:
     table = table.assign(
         id_task=table["id_task"].where(~sequence, table["task"]), setting="all", readout="", localizer="",
         search_variant="", split="test", mean=table["value"], low=np.nan, high=np.nan, debiased=np.nan, stage=stage,
-        mode="naive",
+        mode="naive", base="", size=table["share"], touched=table["share"],
     )  # fmt: skip
-    scores = table[~is_iou & (table["config"] == "")]
+    scores = table[~is_iou & ((table["config"] == "") | (table["variant"] != ""))]
     scores = scores.drop_duplicates(["id_task", "task", "method", "metric", "share"])  # printed in two tables
     keys = ["id_task", "task", "metric", "setting", "readout", "localizer", "search_variant", "low", "high", "debiased"]
-    pairs = scores.merge(scores[[*keys, "method", "share", "value"]], on=keys, suffixes=("", "_b"))
+    pairs = scores.merge(scores[[*keys, "method", "variant", "share", "value"]], on=keys, suffixes=("", "_b"))
     of_region = pairs["method"].str.startswith("graft"), pairs["method_b"].str.startswith("graft")
     alike = ~(of_region[0] & of_region[1]) | (pairs["share"] == pairs["share_b"])
     pairs = pairs[(pairs["method"] < pairs["method_b"]) & alike]
     share = pairs["share"].where(of_region[0], pairs["share_b"].where(of_region[1]))
-    differences = pairs.assign(a=pairs["method"], b=pairs["method_b"], value=pairs["value"] - pairs["value_b"])
+    differences = pairs.assign(
+        a=pairs["method"], b=pairs["method_b"], value=pairs["value"] - pairs["value_b"],
+        variant=pairs["variant"].where(pairs["variant"] != "", pairs["variant_b"]),
+    )  # fmt: skip
     iou = table[is_iou].assign(
         kind="iou", row_task=table["task"], column_task=table["task"], row_localizer="learned",
         column_localizer="fisher", size=np.nan,
@@ -173,6 +193,7 @@ def _table(name: str) -> pd.DataFrame:
             "method": raw["method"].replace(methods),
             "method_as_printed": raw["method"],
             "config": raw["config"],
+            "variant": [size_label(*of) for of in zip(raw["method"], raw["config"].map(_size_in), strict=True)],
             "share": _number(raw["sparsity_percent"].str.lstrip("<=")) / 100,
             "is_bound": raw["sparsity_percent"].str.startswith("<="),
             "metric": raw["metric"],
@@ -184,6 +205,11 @@ def _table(name: str) -> pd.DataFrame:
             "note": raw["note"],
         }
     )
+
+
+def _size_in(config: str) -> str:
+    """Return the number in `rank=16`, which the paper calls the width of adapters too; empty for another config."""
+    return config.removeprefix("rank=") if config.startswith("rank=") else ""
 
 
 def _number(column: pd.Series) -> pd.Series:

@@ -10,11 +10,12 @@ from typing import Any
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, refuse
-from skillviz.models.finetune.recipes import FEW, SGD
+from skillviz.models.finetune.recipes import FEW, RECIPES, SGD
 from skillviz.tasks.project import located
 
 Entry = dict[str, Any]
 WHOLE = 10**12  # the number of parameters for parsing a share: finer than any region's
+MOST_SHIFTED = 4  # sizes of grafts that are scored on other data
 EVERY = "all"
 """The word for every task, and the role of all tasks if a scale has more than it uses by default."""
 
@@ -84,8 +85,8 @@ class Scale:
     """Fields of models that are fine-tuned with AdamW."""
     bitfit_rate: float = 5.0
     """BitFit's learning rate as a multiple of plain SGD's; 5 as in models/finetune/recipes.py."""
-    lora_rate: float = 5e-4
-    """LoRA's learning rate under AdamW; 5e-4 as in models/finetune/recipes.py."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Learning rates of recipes that add parameters, where they differ from models/finetune/recipes.py."""
     about_base: str = ""
     """The base in words, if it is the scale's own; the same holds for `about_data` and `about_rates`."""
     about_data: str = ""
@@ -139,8 +140,8 @@ class Scale:
         values: dict[str, Any] = {"seed": list(range(self.seeds)), **self.training, **few, **training}
         if recipe == "bitfit" and "lr" not in training and values.get("lr"):
             values["lr"] = round(self.bitfit_rate * values["lr"], 6)
-        if recipe == "lora" and "lr" not in training and "grid" not in values:
-            values["lr"] = self.lora_rate
+        if RECIPES[recipe].adds_parameters and "lr" not in training and "grid" not in values:
+            values["lr"] = self.rates.get(recipe, RECIPES[recipe].rates[fields["readout"]])
         if fields["readout"] == "head" and self.head:
             values.setdefault("head", self.head)
         values.pop("readout", None)
@@ -188,6 +189,18 @@ class Scale:
     def grafts(self, task: str, **training: Any) -> Entry:
         """Return the scale's default search on a task's SGD model, scored on other data too; experiments share it."""
         return self.search(self.finetuned_model(task, **training), "stagewise", others=self.others(task))
+
+    def shifted(self, task: str) -> list[Entry]:
+        """Return searches of each of the first sizes on a task's SGD model, scored on other data too.
+
+        The one of the main size has the paths between the models.
+        """
+        model, others = self.finetuned_model(task), self.others(task)
+        main, *rest = self.sizes[:MOST_SHIFTED]
+        return [
+            self.search(model, "stagewise", [main], others=others, interpolation=True),
+            self.each(model, "stagewise", rest, others=others),
+        ]
 
     def retrained(self, task: str, also: Sequence[str] = ()) -> Entry:
         """Return an entry that trains the regions of `grafts`, one per mask seed, from the base, and scores the models.
@@ -330,6 +343,7 @@ SMALL = Scale(
         "histogram": ("mr",),
         "transfer": ("mr",),
         "shift": ("mr",),
+        "large_shift": ("mr",),
         "sequence": ("snli", "clinc_domains", "mr"),
         "multi": ("mr", "cr", "clinc_domains", "snli"),
     },
@@ -346,7 +360,7 @@ SMALL = Scale(
     bias_sizes=(0.0003, 0.0001),
     few={"steps": 3000},
     adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
-    lora_rate=1e-3,
+    rates={"lora": 1e-3, "adapter-houlsby": 1e-3, "adapter-pfeiffer": 1e-3},
     about_base="MiniLM-L6 (10.6 million graftable parameters)",
     about_data="the tasks in examples/: at most 12,000 training examples per task",
     about_rates="no grid",
@@ -371,6 +385,7 @@ PAPER = Scale(
         "histogram": ("qnli",),
         "transfer": ("sst2", "qnli"),
         "shift": ("sst2", "mnli", "mpqa", "qnli"),
+        "large_shift": ("mpqa", "qnli"),
         "sequence": ("qnli", "ag_news", "sst2"),
         "multi": ("sst2", "cr", "snli", "mnli", "qnli", "qqp", "mrpc", "ag_news"),
         "large": ("ag_news", "qnli", "snli"),

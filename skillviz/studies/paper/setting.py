@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from skillviz.core.formats import counted, listed
 from skillviz.core.methods import METHODS
-from skillviz.models.finetune.recipes import FEW, RECIPES, RecipeRow
+from skillviz.models.finetune.recipes import RECIPES, RecipeRow
 from skillviz.studies.paper.scales import Scale, size_text
 from skillviz.studies.step import name_of
 
@@ -69,9 +69,9 @@ def trained(scale: Scale, how: str = "plain SGD", steps: int | None = None) -> s
     return f"{how}, {' '.join(parts)}" if parts else how
 
 
-def few_row(scale: Scale, task: str) -> SettingRow:
+def few_row(scale: Scale, task: str, recipes: Sequence[str] = ("graft-retrain", "bitfit", "lora")) -> SettingRow:
     """Return the rates and steps of recipes that train few parameters."""
-    tuned = {recipe: scale.finetuned_model(task, recipe)["finetune"] for recipe in FEW}
+    tuned = {recipe: scale.finetuned_model(task, recipe)["finetune"] for recipe in recipes}
     rates = [f"{_name(RECIPES[recipe])} at {values['lr']:g}" for recipe, values in tuned.items() if "lr" in values]
     steps = {values["steps"] for values in tuned.values() if "steps" in values}
     parts = [listed(rates, 9)] if rates else []
@@ -80,8 +80,8 @@ def few_row(scale: Scale, task: str) -> SettingRow:
 
 
 def _name(recipe: RecipeRow) -> str:
-    rank = f" (rank {recipe.rank})" if recipe.rank else ""
-    return f"{METHODS[recipe.method].title}{rank}"
+    size = f" ({recipe.capacity[0]} {recipe.capacity[1]})" if recipe.capacity else ""
+    return f"{METHODS[recipe.method].title}{size}"
 
 
 def search_row(scale: Scale, mask_seeds: int) -> SettingRow:

@@ -1,4 +1,4 @@
-"""The shared part of Tables 1 and 3: grafts, their regions re-trained from the base, BitFit and LoRA."""
+"""The shared part of Tables 1, 3, 6 and 7: grafts, regions re-trained from the base, BitFit, LoRA and adapters."""
 
 from __future__ import annotations
 
@@ -10,23 +10,33 @@ from skillviz.analysis.observations import sentences
 from skillviz.analysis.scores import score_table
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
-from skillviz.models.finetune.recipes import FEW, RECIPES
+from skillviz.models.finetune.recipes import RANKS, RECIPES, WIDTHS
+from skillviz.studies.study_observations import of_results
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from skillviz.analysis.observations import Observation
     from skillviz.studies.paper.scales import Entry, Scale
+    from skillviz.studies.results import Results
 
-OF_A_BASE = tuple(name for name in FEW if not RECIPES[name].needs_region)
+OF_A_BASE = ("bitfit", "lora")
+"""The recipes of Tables 1 and 3 that need no region."""
+SIZES = {name: RANKS if row.rank is not None else WIDTHS for name, row in RECIPES.items() if row.adds_parameters}
+"""The ranks and widths of Tables 6 and 7, by recipe."""
 SEEDS = [0, 1, 2]
 PAIRS = (
     ("graft", "ft"), ("graft_retrain", "ft"), ("bitfit", "ft"), ("lora", "ft"),
     ("graft_retrain", "graft"), ("bitfit", "graft"), ("lora", "graft"), ("graft_retrain", "bitfit"),
+    *((RECIPES[name].method, other) for other in ("ft", "graft") for name in SIZES if name not in OF_A_BASE),
 )  # fmt: skip
 LORA_NOTE = (
     "LoRA: `touched` counts the entries of its low-rank factors, which are what is trained; merged, they change every "
     "entry of the query and value matrices."
+)
+ADAPTERS_NOTE = (
+    "Adapters: `touched` counts their parameters, which lie between the base's. The base's own are unchanged, also "
+    "LayerNorm's, so a model with adapters is no graft."
 )
 
 
@@ -39,11 +49,34 @@ def entries(scale: Scale, task: str, also: Sequence[str] = ()) -> list[Entry]:
     return [scale.grafts(task), scale.retrained(task, also), *models]
 
 
-def tables(observations: Sequence[Observation]) -> dict[str, pd.DataFrame]:
-    """Return scores and differences of the methods, and notes."""
+def by_size(scale: Scale, task: str, also: Sequence[str] = ()) -> list[Entry]:
+    """Return a task's LoRA models of every rank and adapters of every width, three of each.
+
+    The LoRA models of the default rank are those of `entries`.
+    """
+    return [
+        scale.scored(scale.finetuned_model(task, recipe, seed=SEEDS, **chosen), also)
+        for recipe, sizes in SIZES.items()
+        for name, usual in [RECIPES[recipe].capacity or ("", 0)]
+        for chosen in ({} if size == usual else {name: size} for size in sizes)
+    ]
+
+
+def tables_of_own_task(results: Results) -> dict[str, pd.DataFrame]:
+    """Return scores and differences of the methods on their own tasks, and notes."""
+    return _tables([one for one in of_results(results) if one.task == one.id_task])
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """Return the same on their own tasks and on other data."""
+    return _tables(of_results(results))
+
+
+def _tables(observations: Sequence[Observation]) -> dict[str, pd.DataFrame]:
     drawn = resampled_tests(observations)
+    said = [LORA_NOTE, *([ADAPTERS_NOTE] if any(one.method.startswith("adapter") for one in observations) else [])]
     return {
         "scores": score_table(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),
-        "note": notes(LORA_NOTE, *sentences(observations)),
+        "note": notes(*said, *sentences(observations)),
     }

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.readable_table import as_stored
-from skillviz.analysis.tables import task_metric, without_variants
+from skillviz.analysis.tables import label, task_metric, without_variants
 from skillviz.core import formats
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
@@ -26,7 +26,16 @@ from skillviz.studies.paper.claims import Claim, Comparison, Verdict, main_share
 from skillviz.studies.paper.comparisons import GRAFTS
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS, published_verdicts
-from skillviz.studies.paper.published_values import SETTINGS, TABLES, numbers, published, slips, stands_for, stated
+from skillviz.studies.paper.published_values import (
+    SETTINGS,
+    TABLES,
+    numbers,
+    published,
+    sizes_of,
+    slips,
+    stands_for,
+    stated,
+)
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.subject import bases_of, rows_of_base
 from skillviz.tasks.readable_names import readable
@@ -64,9 +73,8 @@ TASK_METRIC = "accuracy or F1"
 NEEDED = -1.0  # in place of a size: for each task the smallest one that recovers 95% of the gain
 OF_REGIONS = ("graft", "graft_retrain", "graft_fish", "graft_random")
 BESIDE_COLUMNS = (
-    "task", "here", "method", "metric", "published", "published_sd", "printed", "value", "debiased", "low", "high",
-    "share",
-    "seeds", "n", "difference",
+    "task", "here", "method", "variant", "metric", "published", "published_sd", "printed", "value", "debiased",
+    "low", "high", "share", "seeds", "n", "difference",
 )  # fmt: skip
 
 
@@ -420,7 +428,7 @@ def rows_beside(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.
     """
     printed = _printed(selection)
     ours = pd.concat([_our_scores(selection, tables), _our_iou(selection, tables)], ignore_index=True)
-    merged = printed.merge(ours, how="left", on=["id_task", "score_task", "method", "metric"])
+    merged = printed.merge(ours, how="left", on=["id_task", "score_task", "method", "variant", "metric"])
     if len(further := _without_printed(printed, ours)):
         parts = [merged, further] if merged["value"].notna().any() else [further, merged]
         merged = pd.concat(parts, ignore_index=True)
@@ -433,7 +441,10 @@ def readable_rows(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "task": rows["task"].map(readable),
-            "method": [method_style(method).title for method in rows["method"]],
+            "method": [
+                label(method_style(method).title, size)
+                for method, size in zip(rows["method"], rows["variant"], strict=True)
+            ],
             "metric": [metric_row(metric).title for metric in rows["metric"]],
             "published (± sd)": rows["printed"],
             "here (95%)": [_our_value(row) for row in rows.to_dict("records")],
@@ -463,6 +474,8 @@ def _printed(selection: Selection) -> pd.DataFrame:
         rows = rows[
             ~rows["method"].isin(OF_REGIONS) | rows["share"].isna() | np.isclose(rows["share"], selection.share)
         ]
+        apart = np.log(rows["share"] / selection.share).abs().where(rows["variant"] != "", 0.0)
+        rows = rows[apart == apart.groupby(rows["method"]).transform("min")]  # of several sizes the nearest one
     rows = rows[rows["method"].isin(METHODS)]
     whole = rows["id_task"].str.contains(">")  # a sequence of tasks
     id_task = np.where(whole, rows["task"], rows["id_task"])
@@ -475,6 +488,7 @@ def _printed(selection: Selection) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "id_task": id_task, "score_task": rows["task"], "task": names, "method": rows["method"],
+            "variant": rows["variant"],
             "metric": rows["metric"].replace({"accuracy": TASK_METRIC, "f1": TASK_METRIC}), "published": rows["value"],
             "published_sd": rows["std"],
             "printed": [f"{v} ({s})" if s else v for v, s in zip(rows["printed"], rows["printed_std"], strict=True)],
@@ -483,7 +497,8 @@ def _printed(selection: Selection) -> pd.DataFrame:
 
 
 OURS = (
-    "id_task", "score_task", "here", "method", "metric", "value", "debiased", "low", "high", "share", "seeds", "n",
+    "id_task", "score_task", "here", "method", "variant", "metric", "value", "debiased", "low", "high", "share",
+    "seeds", "n",
 )  # fmt: skip
 
 
@@ -496,7 +511,9 @@ def _without_printed(printed: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
     pairs = list(zip(ours["id_task"], ours["score_task"], strict=True))
     is_of_others = all(tuned != scored for tuned, scored in known) and any(tuned != scored for tuned, scored in pairs)
     is_new = np.array([pair not in known and (pair[0] != pair[1]) == is_of_others for pair in pairs], dtype=bool)
-    rows = ours[is_new & ours["method"].isin(printed["method"]) & ours["metric"].isin(printed["metric"])]
+    named = [list(zip(side["method"], side["variant"], strict=True)) for side in (ours, printed)]
+    is_shown = np.array([method in set(named[1]) for method in named[0]], dtype=bool)
+    rows = ours[is_new & is_shown & ours["metric"].isin(printed["metric"])]
     return rows.assign(task=rows["here"], printed="", published=np.nan, published_sd=np.nan)
 
 
@@ -520,11 +537,11 @@ def _our_scores(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.
             "id_task": [stands_for(task) for task in rows["id_task"]],
             "score_task": [_scored_as(*pair) for pair in pairs],
             "here": [b if a == b else f"{a} to {b}" for a, b in pairs],
-            "method": rows["method"], "metric": metric, "value": rows["mean"],
+            "method": rows["method"], "variant": sizes_of(rows), "metric": metric, "value": rows["mean"],
             **{name: rows[name] for name in ("debiased", "low", "high", "share", "seeds", "n")},
         }
     )  # fmt: skip
-    return ours.drop_duplicates(["here", "method", "metric"])
+    return ours.drop_duplicates(["here", "method", "variant", "metric"])
 
 
 def _search(rows: pd.DataFrame) -> str:
@@ -561,7 +578,7 @@ def _our_iou(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.Dat
     rows = rows.assign(here=rows["column_task"])[_of_size(rows["share"], selection.ours)]
     task = [stands_for(name) for name in rows["here"]]
     columns: dict[str, Any] = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou"}
-    return rows.assign(**columns, debiased=np.nan, n=np.nan)[list(OURS)]
+    return rows.assign(**columns, variant="", debiased=np.nan, n=np.nan)[list(OURS)]
 
 
 def _our_value(row: Mapping[Any, Any]) -> str:

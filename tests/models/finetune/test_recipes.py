@@ -51,7 +51,11 @@ def region(bare, tiny):
 
 def test_the_table_has_all_and_an_unknown_name_lists_them():
     told = [name for name, row in RECIPES.items() if row.sentence.endswith(".") and row.source and row.trained]
-    assert told == ["sgd", "adamw", "adamw-l1", "bitfit", "lora", "graft-retrain", "multi-task", "continual"]
+    assert told == [
+        "sgd", "adamw", "adamw-l1", "bitfit", "lora", "adapter-houlsby", "adapter-pfeiffer", "graft-retrain",
+        "multi-task", "continual",
+    ]  # fmt: skip
+
     refuses(BadInput, "known: sgd, adamw, adamw-l1, bitfit", recipe_row, "adam")
 
 
@@ -64,6 +68,9 @@ test_what_does_not_go_together_is_refused_in_a_sentence = refused(
         ("sgd", {"regions": 1}, "regions go with graft-retrain"),
         ("graft-retrain", {"regions": 2}, "takes one region; got 2"),
         ("lora", {"rank": 0}, "1 or more"),
+        ("lora", {"width": 2}, "width goes with the recipe adapter-houlsby and adapter-pfeiffer"),
+        ("adapter-houlsby", {"rank": 2}, "rank goes with the recipe lora"),
+        ("adapter-pfeiffer", {"width": 0}, "the paper: 1, 2, 16, 64"),
         ("bitfit", {"matrices": 2}, "matrices goes with the recipe lora"),
         ("lora", {"matrices": 0}, "1 or more, or leave it out"),
         ("multi-task", {}, "several tasks"),

@@ -34,6 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
     "adamw-l1": {"recipe": "adamw-l1"},
     "bitfit": {"recipe": "bitfit"},
     "lora": {"recipe": "lora"},
+    "adapters": {"recipe": "adapter-houlsby", "width": 2},
     "graft-retrain": {"recipe": "graft-retrain", "regions": 1},
     "grid": {"grid": "quick"},
     "multi-task": {"recipe": "multi-task", "tasks": 2, "optimizer": "adamw"},

@@ -17,6 +17,7 @@ from skillviz.runs.run import Run
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import alike, large_shift, less, small_shift
 from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.scales import MOST_SHIFTED
 from skillviz.studies.paper.setting import SettingRow, shifts_row, sizes_row
 from skillviz.studies.study_observations import of_results
 
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
-LOCALIZER = "stagewise"
 PAIRS = (("graft", "ft"), ("graft", "pretrained"))
-MOST_SIZES = 4
 ESTIMATE = ("value", "low", "high", "debiased")
 
 
@@ -34,11 +33,8 @@ def entries(scale: Scale) -> list[Entry]:
     """Runs of several sizes for each task with a shifted partner, and paths between the models at the main size."""
     runs = []
     for task in scale.some("shift"):
-        model, others = scale.finetuned_model(task), scale.others(task)
-        if others:
-            main, *rest = scale.sizes[:MOST_SIZES]
-            runs.append(scale.search(model, LOCALIZER, [main], others=others, interpolation=True))
-            runs.append(scale.each(model, LOCALIZER, rest, others=others))
+        if scale.others(task):
+            runs += scale.shifted(task)
     return runs
 
 
@@ -79,7 +75,7 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
 def differs(scale: Scale) -> list[SettingRow]:
     """Return the shifts and sizes."""
     paper = "SST-2 to IMDb, MNLI to SNLI; MPQA to SST-2 and Yelp, QNLI to MNLI and SNLI"
-    return [shifts_row(scale, paper, scale.some("shift")), sizes_row(scale, scale.sizes[:MOST_SIZES])]
+    return [shifts_row(scale, paper, scale.some("shift")), sizes_row(scale, scale.sizes[:MOST_SHIFTED])]
 
 
 FIGURE7 = Experiment(

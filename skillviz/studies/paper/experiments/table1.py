@@ -9,23 +9,14 @@ from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, few_row, tasks_row
-from skillviz.studies.study_observations import of_results
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from skillviz.studies.paper.scales import Entry, Scale
-    from skillviz.studies.results import Results
 
 
 def entries(scale: Scale) -> list[Entry]:
     """Return some tasks (or those requested), each with its grafts and the models with few trained parameters."""
     return [entry for task in scale.some("updates") for entry in small_updates.entries(scale, task)]
-
-
-def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """Return scores and differences of the methods on their own tasks."""
-    return small_updates.tables([one for one in of_results(results) if one.task == one.id_task])
 
 
 def differs(scale: Scale) -> list[SettingRow]:
@@ -43,7 +34,7 @@ TABLE1 = Experiment(
     ),
     finding="A re-trained region is slightly better than its graft, and calibrated. BitFit is only accurate.",
     entries=entries,
-    tables=tables,
+    tables=small_updates.tables_of_own_task,
     makes=("scores", "differences", "note"),
     published=("table1", "table6"),
     claims=(

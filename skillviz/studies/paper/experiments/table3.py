@@ -9,24 +9,15 @@ from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import alike, large_shift, less, small_shift
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, few_row, shifts_row
-from skillviz.studies.study_observations import of_results
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from skillviz.studies.paper.scales import Entry, Scale
-    from skillviz.studies.results import Results
 
 
 def entries(scale: Scale) -> list[Entry]:
     """Return the entries of Table 1 for tasks that have other data with the same labels, scored on those data too."""
     tasks = scale.some("transfer")
     return [entry for task in tasks for entry in small_updates.entries(scale, task, scale.others(task))]
-
-
-def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """Return scores and differences of the methods, on their own task and on other data."""
-    return small_updates.tables(of_results(results))
 
 
 def differs(scale: Scale) -> list[SettingRow]:
@@ -41,7 +32,7 @@ TABLE3 = Experiment(
     question="Does a graft transfer to other data better than a re-trained region or BitFit?",
     finding="Equal under a small shift. From QNLI to MNLI and SNLI, the graft is best, then re-training, then BitFit.",
     entries=entries,
-    tables=tables,
+    tables=small_updates.tables,
     makes=("scores", "differences", "note"),
     published=("table3",),
     claims=(
