@@ -78,7 +78,7 @@ TABLES = {
             SETTING, READOUT, ID_TASK, TASK,
             Column("split", "str", "", "validation or test"),
             Column("method", "str", "", "a row of the table of methods"), LOCALIZER, SEARCH_VARIANT, SIZE, SHARE,
-            Column("touched", "float64", "entries", "entries unlike the base's, or LoRA's factors", True), METRIC,
+            Column("touched", "float64", "entries", "entries unlike the base's, or trained beside them", True), METRIC,
             Column("mean", "float64", "the metric's", "mean over seeds; shares 0 to 1, nll in nats", True), *OVER_SEEDS,
             Column("sd", "float64", "the metric's", "standard deviation over seeds (n - 1)", True), SEEDS, N,
         )),

@@ -328,8 +328,8 @@ class Choice:
         """
         base = read_info(resolve(expanded(self.base, "base")))
         if placement := placement_of(self.config.recipe):
-            width = self.config.settings().width or 1
-            say(f"To be trained: {trained(base, placement, width)}, and the classification head if there is one.")
+            parts = trained(base, placement, self.config.settings().width or 1)
+            say(f"To be trained: {parts}, and the classification head if there is one.")
 
     def spec(self) -> FineTunedSpec:
         """The model's spec as in a study: default values are left out, so that both find the same model."""

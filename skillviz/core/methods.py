@@ -46,11 +46,11 @@ METHODS: Mapping[str, Method] = MappingProxyType({
         Method("lora", "LoRA", "LoRA", color="#D6247F", marker="pentagon", dash="dashdot"),
         Method(
             "adapter_houlsby", "Houlsby adapters", "adapters after attention and feed-forward part",
-            color="#5A6E00", marker="hourglass", dash="2px,4px",
+            color="#0085AD", marker="triangle-ne", dash="2px,4px",
         ),
         Method(
             "adapter_pfeiffer", "Pfeiffer adapters", "adapters after the feed-forward part",
-            color="#A0522D", marker="triangle-down", dash="9px,3px",
+            color="#7D5F3A", marker="star-triangle-down", dash="9px,3px",
         ),
         Method("ft", "fine-tuned", "fine-tuned (SGD)", state="finetuned"),
         Method(

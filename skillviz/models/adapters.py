@@ -13,6 +13,7 @@ config.json. It opens beside its base alone. Needs no torch; `bottleneck` comput
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -49,8 +50,7 @@ class _Stored(BaseModel):
 
 def placement_of(recipe: str) -> str:
     """Return the placement of a recipe, houlsby or pfeiffer; empty for recipes without adapters."""
-    name = recipe.removeprefix("adapter-")
-    return name if name in PLACEMENTS else ""
+    return name if (name := recipe.removeprefix("adapter-")) in PLACEMENTS else ""
 
 
 def places(table: ParameterTable, placement: str) -> dict[str, str]:
@@ -96,16 +96,14 @@ def trained(base: ModelInfo, placement: str, width: int) -> str:
 
     An adapter of width w on m values has 2mw + m + w parameters. Raises BadModel if the base has no place for them.
     """
-    table = _table(base)
-    count = sum(rows * (columns[0] if columns else 1) for rows, *columns in shapes(table, placement, width).values())
-    adapters = counted(len(places(table, placement)), f"{placement.capitalize()} adapter")
-    return f"{adapters} of width {width:,} with {count:,} parameters"
+    found = shapes(graftable(base.model_type, own_shapes(base), base.config), placement, width)
+    adapters = counted(len(found) // 4, f"{placement.capitalize()} adapter")  # each has four tensors
+    return f"{adapters} of width {width:,} with {sum(map(prod, found.values())):,} parameters"
 
 
 def stored(info: ModelInfo) -> Mapping[str, Any] | None:
     """Return the facts of the adapters that a folder holds, not yet checked; None for any other model."""
-    facts = (info.adapter or {}).get(FIELD)
-    return facts if isinstance(facts, dict) else None
+    return facts if isinstance(facts := (info.adapter or {}).get(FIELD), dict) else None
 
 
 def read(info: ModelInfo) -> tuple[str, int, str]:
@@ -130,7 +128,7 @@ def check(info: ModelInfo, base: ModelInfo) -> Iterator[BadModel]:
             f"{base.fingerprint[:12]}. Give that base."
         )
         return
-    wanted = shapes(_table(base), placement, width)
+    wanted = shapes(graftable(base.model_type, own_shapes(base), base.config), placement, width)
     found = {name: shape for name, shape in info.shapes.items() if name.startswith(PREFIX)}
     if wrong := next((name for name in sorted(wanted | found) if wanted.get(name) != found.get(name)), None):
         here, there = (" x ".join(map(str, one[wrong])) if wrong in one else "missing" for one in (found, wanted))
@@ -148,7 +146,3 @@ def refuse_region(info: ModelInfo) -> None:
             "of it can be grafted. A study scores it (localizer: none); to localize, give a model fine-tuned with "
             "another recipe."
         )
-
-
-def _table(base: ModelInfo) -> ParameterTable:
-    return graftable(base.model_type, own_shapes(base), base.config)

@@ -82,9 +82,11 @@ def save(
     kept = {*head, *(name for name, _ in model.named_parameters() if name.startswith(adapters.PREFIX))}
     tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters() if name in kept}
     save_file(tensors, folder / "adapter_model.safetensors", {"format": "pt"})
-    kind = "TOKEN_CLS" if is_linear(model.config.architectures) else TASK_TYPES[readout]
-    facts = {KEY: LAYOUT, "placement": placement, "width": width, "fingerprint": base["fingerprint"]}
-    config = {"base_model_name_or_path": base["id"], "task_type": kind, adapters.FIELD: facts}
+    config = {
+        "base_model_name_or_path": base["id"],
+        "task_type": "TOKEN_CLS" if is_linear(model.config.architectures) else TASK_TYPES[readout],
+        adapters.FIELD: {KEY: LAYOUT, "placement": placement, "width": width, "fingerprint": base["fingerprint"]},
+    }
     (folder / "adapter_config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
 
 

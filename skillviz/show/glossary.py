@@ -116,12 +116,14 @@ GLOSSARY = {
     "task may move only parameters of its own region that no earlier task owns. It is answered by the base with the "
     "regions up to that task, so later tasks cannot change its answers.",
     "touched": "Graftable parameters whose value differs from the pre-trained model's: the region of a graft, the "
-    "biases of BitFit, all parameters of a full fine-tune. For LoRA, the trained numbers are counted.",
+    "biases of BitFit, all parameters of a full fine-tune. For LoRA and adapters, the trained numbers are counted.",
     "retrain": f"{RECIPES[RETRAIN].sentence} A graft, in contrast, copies values that were learned while everything "
     "moved, and trains nothing.",
     "bitfit": f"{RECIPES['bitfit'].sentence} That is about one parameter in a thousand.",
     "lora": f"{RECIPES['lora'].sentence} Once merged they change all parameters of these matrices; here LoRA counts by "
     "the few numbers it trains.",
+    "adapters": f"{RECIPES['adapter-houlsby'].sentence} Pfeiffer adapters are those after the feed-forward part alone. "
+    "All parameters of the base keep their values, so such a model is no graft.",
     "published": "As printed in the paper (arXiv 2302.06600, ICML 2023). The number in brackets is read as the "
     "standard "
     "deviation over five data samples; the paper does not say.",

@@ -39,7 +39,7 @@ def by_touched(
         intervals=OVER_SEEDS,
         alt=f"{metric_row(metric).title} on {on} by parameters touched: {touched_words(shown, metric)}.",
         table=shown.reset_index(drop=True),
-        words=("touched", "bitfit", "lora", "retrain"),
+        words=("touched", "bitfit", "lora", "adapters", "retrain"),
     )
 
 

@@ -432,8 +432,8 @@ def _of_recipe(chosen: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]
     if not isinstance(recipes, list) or not isinstance(tuned, dict):
         return chosen
     takers = {name: {row.name for row in RECIPES.values() if getattr(row, of) is not None} for name, of in OF_SIZE}
-    others = {name for name, of in takers.items() if chosen["recipe"] not in of and of & set(map(str, recipes))}
-    return {**chosen, "finetune": {name: value for name, value in tuned.items() if name not in others}}
+    foreign = {name for name, of in takers.items() if chosen["recipe"] not in of and of & set(map(str, recipes))}
+    return {**chosen, "finetune": {name: value for name, value in tuned.items() if name not in foreign}}
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -95,8 +95,7 @@ class RecipeRow:
     @property
     def capacity(self) -> tuple[str, int] | None:
         """The setting that chooses how many parameters it trains, and its default: rank, or width; else None."""
-        known = (("rank", self.rank), ("width", self.width))
-        return next(((name, value) for name, value in known if value is not None), None)
+        return ("rank", self.rank) if self.rank else ("width", self.width) if self.width else None
 
     @property
     def adds_parameters(self) -> bool:

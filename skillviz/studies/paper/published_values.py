@@ -100,8 +100,10 @@ def size_label(method: str, size: str = "") -> str:
 
 def sizes_of(scores: pd.DataFrame) -> list[str]:
     """Return the variant of each row of scores by which published sizes are known; empty for methods of one size."""
-    named = zip(scores["method"], scores["variant"], strict=True)
-    return [variant or size_label(method) if method in SIZED else "" for method, variant in named]
+    return [
+        (variant or size_label(method)) if method in SIZED else ""
+        for method, variant in zip(scores["method"], scores["variant"], strict=True)
+    ]
 
 
 def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -193,7 +195,7 @@ def _table(name: str) -> pd.DataFrame:
             "method": raw["method"].replace(methods),
             "method_as_printed": raw["method"],
             "config": raw["config"],
-            "variant": [size_label(*of) for of in zip(raw["method"], raw["config"].map(_size_in), strict=True)],
+            "variant": list(map(size_label, raw["method"], raw["config"].str.removeprefix("rank="))),
             "share": _number(raw["sparsity_percent"].str.lstrip("<=")) / 100,
             "is_bound": raw["sparsity_percent"].str.startswith("<="),
             "metric": raw["metric"],
@@ -205,11 +207,6 @@ def _table(name: str) -> pd.DataFrame:
             "note": raw["note"],
         }
     )
-
-
-def _size_in(config: str) -> str:
-    """Return the number in `rank=16`, which the paper calls the width of adapters too; empty for another config."""
-    return config.removeprefix("rank=") if config.startswith("rank=") else ""
 
 
 def _number(column: pd.Series) -> pd.Series:

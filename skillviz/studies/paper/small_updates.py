@@ -30,14 +30,12 @@ PAIRS = (
     ("graft_retrain", "graft"), ("bitfit", "graft"), ("lora", "graft"), ("graft_retrain", "bitfit"),
     *((RECIPES[name].method, other) for other in ("ft", "graft") for name in SIZES if name not in OF_A_BASE),
 )  # fmt: skip
-LORA_NOTE = (
-    "LoRA: `touched` counts the entries of its low-rank factors, which are what is trained; merged, they change every "
-    "entry of the query and value matrices."
-)
-ADAPTERS_NOTE = (
-    "Adapters: `touched` counts their parameters, which lie between the base's. The base's own are unchanged, also "
-    "LayerNorm's, so a model with adapters is no graft."
-)
+NOTES = {  # by a method that the study has
+    "lora": "LoRA: `touched` counts the entries of its low-rank factors, which are what is trained; merged, they "
+    "change every entry of the query and value matrices.",
+    "adapter_houlsby": "Adapters: `touched` counts their parameters, which lie between the base's. The base's own are "
+    "unchanged, also LayerNorm's, so a model with adapters is no graft.",
+}
 
 
 def entries(scale: Scale, task: str, also: Sequence[str] = ()) -> list[Entry]:
@@ -73,10 +71,9 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def _tables(observations: Sequence[Observation]) -> dict[str, pd.DataFrame]:
-    drawn = resampled_tests(observations)
-    said = [LORA_NOTE, *([ADAPTERS_NOTE] if any(one.method.startswith("adapter") for one in observations) else [])]
+    drawn, methods = resampled_tests(observations), {one.method for one in observations}
     return {
         "scores": score_table(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),
-        "note": notes(*said, *sentences(observations)),
+        "note": notes(*(note for method, note in NOTES.items() if method in methods), *sentences(observations)),
     }

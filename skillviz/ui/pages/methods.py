@@ -48,8 +48,8 @@ OTHER_DATA, OTHER = "table3", "OTHER.yaml"
 TALL = 360  # pixels of the two figures on other data
 GRAFTS = RIVALS  # other regions, which are not other methods
 NOTHING_ELSE = (
-    "No stored study of this base and readout compares the graft with re-training, BitFit, LoRA or full fine-tuning. "
-    "The experiment Table 1 does: start it on the page Studies."
+    "No stored study of this base and readout compares the graft with re-training, BitFit, LoRA, adapters or full "
+    "fine-tuning. The experiments Table 1 and Table 6 do: start one on the page Studies."
 )
 
 
@@ -138,7 +138,8 @@ def summary(shown: MethodRows) -> str:
 def terms(shown: MethodRows) -> str:
     """The help of the headline: its terms, and the titles of the tasks that models were tuned on."""
     titles = study_words.task_titles(shown.scores["id_task"])
-    return "\n\n".join(filter(None, (about("graft", "size", "retrain", "bitfit", "lora", "paired"), titles)))
+    terms = about("graft", "size", "retrain", "bitfit", "lora", "adapters", "paired")
+    return "\n\n".join(filter(None, (terms, titles)))
 
 
 def on_own_task(shown: MethodRows) -> None:

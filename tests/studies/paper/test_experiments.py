@@ -129,6 +129,17 @@ def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
     assert {spec.recipe for spec in found.finetuned} == {"bitfit", "lora", "graft-retrain"} | own
 
 
+@pytest.mark.parametrize("at", SCALES)
+def test_tables_6_and_7_have_every_size_and_share_the_default_ranks(at: str) -> None:
+    for name, role, tasks in (("table6", "updates", 1), ("table7", "large_shift", 1)):
+        found, tasks = planned(name, at), len(scale(at).some(role))
+        sizes = Counter((m.recipe, m.rank or m.width) for m in found.finetuned if RECIPES[m.recipe].adds_parameters)
+        widths = product(("adapter-houlsby", "adapter-pfeiffer"), (1, 2, 16, None))  # the default width is 64
+        assert sizes == dict.fromkeys([("lora", 1), ("lora", 2), ("lora", None), *widths], 3 * tasks)
+    assert keys(planned("table1", at)) <= keys(planned("table6", at))
+    assert {step.key for step in planned("table7", at).of("localize", role="run")} & keys(planned("figure7", at))
+
+
 def test_the_small_scale_takes_a_stored_pair_where_there_is_one(tmp_path: Path) -> None:
     (tmp_path / "clinc-domains-sgd").mkdir()
     found = planned_with("table2", replace(scale("small"), stored=str(tmp_path)))
@@ -361,6 +372,25 @@ def test_table1_touches_what_each_method_trains(small: Scale, stored: Path) -> N
         {"graft_retrain": 2, "bitfit": 3, "lora": 3},
         set(folder.table("differences").query("a == 'lora' and metric == 'accuracy'")["b"]),
     ) and folder.table("note")["text"].str.startswith("LoRA: ").any()
+
+
+@pytest.mark.slow
+def test_table6_counts_what_each_size_trains_and_compares_it_with_the_nearest_graft(small: Scale, stored: Path) -> None:
+    """The tiny model has two layers of width 16; its grafts have 1%, 5% and 20% of its parameters."""
+    folder = made("table6", small, stored)
+    scores = of_own_task(folder).query("metric == 'accuracy'")
+    touched = scores.set_index(["method", "variant"])["touched"].to_dict()
+    one = {width: 2 * 16 * width + width + 16 for width in (1, 2, 16, 64)}
+    wanted = {("adapter_houlsby", f"width {width}"): 4 * count for width, count in one.items()}
+    wanted |= {("adapter_pfeiffer", f"width {width}"): 2 * count for width, count in one.items()}
+    wanted |= {("lora", f"rank {rank}"): 2 * 2 * rank * 32 for rank in (1, 2, 8)}
+    assert {name: touched[name] for name in wanted} == wanted
+    calibrated, accurate = EXPERIMENTS["table6"].verdicts(
+        {name: folder.table(name) for name in ("scores", "differences")}, "small"
+    )
+    named = [one.where.partition(", ")[2] for one in accurate.comparisons]
+    assert "LoRA, rank 1" in named and "Houlsby adapters, width 64" not in named  # larger than the model
+    assert len(named) == len(set(named)) == len(calibrated.comparisons) == calibrated.measured
 
 
 @pytest.mark.nightly

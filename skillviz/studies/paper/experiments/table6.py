@@ -23,8 +23,10 @@ def entries(scale: Scale) -> list[Entry]:
 def differs(scale: Scale) -> list[SettingRow]:
     """Return its tasks, and the training of models with few trained parameters."""
     names = scale.some("updates")
-    tasks = tasks_row(scale, "SST-2, AG News, QNLI and QQP", names)
-    return [tasks, few_row(scale, names[0], tuple(small_updates.SIZES))]
+    return [
+        tasks_row(scale, "SST-2, AG News, QNLI and QQP", names),
+        few_row(scale, names[0], tuple(small_updates.SIZES)),
+    ]
 
 
 TABLE6 = Experiment(
