@@ -38,7 +38,7 @@ PLACEMENTS: Mapping[str, tuple[str, ...]] = {"houlsby": tuple(PARTS), "pfeiffer"
 
 
 class _Stored(BaseModel):
-    """The facts of stored adapters; `fingerprint` is that of the base's weights."""
+    """The facts of stored adapters; `fingerprint` identifies the weights of the base."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 

@@ -109,7 +109,8 @@ def at_equal_size(metric: str = TASK_METRIC, sign: int = 1, keep: Keep = own_tas
             one_each = rows.drop_duplicates(["id_task", "task", "setting", "readout", "variant"])
             comparisons += [
                 Comparison(
-                    f"{where(r)}, {label(METHODS[method].title, r['variant'])}", r["value"], r["low"], r["high"],
+                    f"{METHODS[method].title.removesuffix(' adapters')} {r['variant']}: {where(r)}",
+                    r["value"], r["low"], r["high"],
                     beyond(r["low"], r["high"], sign=sign), debiased=_debiased(r), **drawn_from(r),
                 )
                 for r in one_each[one_each["apart"] <= np.log(NEAR)].to_dict("records")

@@ -360,7 +360,8 @@ SMALL = Scale(
     bias_sizes=(0.0003, 0.0001),
     few={"steps": 3000},
     adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
-    rates={"lora": 1e-3, "adapter-houlsby": 1e-3, "adapter-pfeiffer": 1e-3},
+    # Houlsby et al.'s largest: width 16, 500 steps, 500 validation sentences of MR: 82.4% right, and 80.4% at 1e-3
+    rates={"lora": 1e-3, "adapter-houlsby": 3e-3, "adapter-pfeiffer": 3e-3},
     about_base="MiniLM-L6 (10.6 million graftable parameters)",
     about_data="the tasks in examples/: at most 12,000 training examples per task",
     about_rates="no grid",

@@ -50,7 +50,7 @@ def entries(scale: Scale, task: str, also: Sequence[str] = ()) -> list[Entry]:
 def by_size(scale: Scale, task: str, also: Sequence[str] = ()) -> list[Entry]:
     """Return a task's LoRA models of every rank and adapters of every width, three of each.
 
-    The LoRA models of the default rank are those of `entries`.
+    `entries` has the same LoRA models of the default rank.
     """
     return [
         scale.scored(scale.finetuned_model(task, recipe, seed=SEEDS, **chosen), also)

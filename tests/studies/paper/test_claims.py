@@ -514,19 +514,19 @@ def test_a_claim_is_computed_from_the_published_values_as_from_ours() -> None:
 
 
 def test_tables_6_and_7_compare_each_size_with_the_nearest_graft_as_their_captions_do() -> None:
-    """The captions: LoRA of rank 1 (Table 6), Houlsby adapters of width 2 (Table 7), each against the graft of 0.05%."""
+    """The captions: LoRA of rank 1 (Table 6), Houlsby adapters of width 2 (Table 7), against the graft of 0.05%."""
     worse, better = EXPERIMENTS["table6"].in_paper()
     other, own = EXPERIMENTS["table7"].in_paper()
     for verdict, size, said in (
-        (worse, "LoRA, rank 1", 0.046), (better, "LoRA, rank 1", 0.017), (other, "Houlsby adapters, width 2", -0.079),
-        (own, "Houlsby adapters, width 2", 0.010),
+        (worse, "LoRA rank 1", 0.046), (better, "LoRA rank 1", 0.017), (other, "Houlsby width 2", -0.079),
+        (own, "Houlsby width 2", 0.010),
     ):  # fmt: skip
-        found = [one.value for one in verdict.comparisons if one.where.endswith(size)]
+        found = [one.value for one in verdict.comparisons if one.where.startswith(f"{size}:")]
         assert np.mean(found) == pytest.approx(said, abs=0.0011) and len(verdict.comparisons) == 11 * len(found)
 
 
 def test_a_small_update_is_compared_at_its_size_or_not_at_all() -> None:
-    """Of 1,000 parameters, LoRA touches 0.4% (a graft of 0.5% is nearest) and 10%, which no graft is near to."""
+    """LoRA touches 0.4% of 1,000 parameters (a graft of 0.5% is nearest), and 10%, which no graft is near to."""
     sizes = {"rank 1": 4.0, "rank 8": 100.0}
     scores = [{"method": "lora", "variant": name, "touched": size} for name, size in sizes.items()]
     scores += [{"method": "graft", "variant": "", "size": 1000 * share, "share": share} for share in (0.001, 0.005)]
@@ -536,7 +536,7 @@ def test_a_small_update_is_compared_at_its_size_or_not_at_all() -> None:
     ]  # fmt: skip
     tables = {"scores": pd.DataFrame(scores), "differences": pd.DataFrame(rows)}
     worse, _ = verdicts("table6", tables, None)
-    assert [(one.where, one.value, one.supports) for one in worse.comparisons] == [("cr, LoRA, rank 1", 0.05, True)]
+    assert [(one.where, one.value, one.supports) for one in worse.comparisons] == [("LoRA rank 1: cr", 0.05, True)]
     assert verdicts("table6", {}, None)[0].outcome == NOT_MEASURED
 
 

@@ -388,8 +388,8 @@ def test_table6_counts_what_each_size_trains_and_compares_it_with_the_nearest_gr
     calibrated, accurate = EXPERIMENTS["table6"].verdicts(
         {name: folder.table(name) for name in ("scores", "differences")}, "small"
     )
-    named = [one.where.partition(", ")[2] for one in accurate.comparisons]
-    assert "LoRA, rank 1" in named and "Houlsby adapters, width 64" not in named  # larger than the model
+    named = [one.where.partition(":")[0] for one in accurate.comparisons]
+    assert "LoRA rank 1" in named and "Houlsby width 64" not in named  # larger than the model
     assert len(named) == len(set(named)) == len(calibrated.comparisons) == calibrated.measured
 
 
