@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.part_effects import changed_predictions, most_changed, part_effects
+from skillviz.analysis.part_marks import part_marks
 from skillviz.core import formats
 from skillviz.core.metrics import likelihood_metric, metric_heading, metric_names
 from skillviz.core.region_parts import ALONE, CELLS, EXPERT_KINDS, EXPERTS, HEADS, ROWS
@@ -23,7 +24,9 @@ from skillviz.show import part_effects as exhibits
 from skillviz.show.briefs import headline_split
 from skillviz.show.example_table import whole_text
 from skillviz.show.glossary import about
+from skillviz.show.part_marks import LEAST, linked_map
 from skillviz.ui import cache, controls, exports, live, page
+from skillviz.ui import linked_map as linked_maps
 from skillviz.ui.chart import show, theme
 from skillviz.ui.controls import action
 
@@ -112,12 +115,39 @@ def _effects(run: Run, scores: PartScores) -> None:
             show(exhibits.part_map(effects, condition, metric, record.grouping, theme()), run.id)
         with right:
             show(rivals, run.id)
+    if record.grouping in exhibits.MAPPED:
+        _linked(run, scores, condition)
     if run.record.has_classes:
         _changed(run, scores, exhibits.strongest(effects, condition, metric), condition)
     st.caption(
         f"{place}{formats.counted(record.n, 'example')} of the {record.split} set, {record.created[:10]}. "
         f"`python -m skillviz parts {run.id} --by {record.grouping} --sample 1000 --again` scores them on more."
     )
+
+
+def _linked(run: Run, scores: PartScores, condition: str) -> None:
+    """Draws the map of parts beside the sentences that they change; both mark each other without a rerun."""
+    record, task = scores.record, run.record.task
+    assert task is not None
+    with st.container(border=True):
+        st.markdown("## Parts and the sentences they change", help=about("parts", "discovery"))
+        finding = st.container()
+        least = controls.segments(
+            "least", "Mark changes of the right answer's probability from", LEAST, LEAST[0],
+            shown=lambda share: formats.counted(round(100 * share), "point"),
+            help="A change of the answer always counts.",
+        )  # fmt: skip
+        key = "marks", str(scores.path), record.created, condition, least
+        with page.explained():
+            marks = cache.computed(key, [run], lambda: part_marks(scores.predictions(), task, condition, least))
+        linked = linked_map(marks, condition, record.grouping, run.labels, texts_of(run, record.split), theme())
+        finding.markdown(linked.finding)
+        linked_maps.linked_map(linked.data, key=record.grouping)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(linked.reads, width="stretch")
+            exports.table_menu(
+                linked.table, file=exports.file_name(run.id, "marks"), key="marks", caption="Sentences changed by parts"
+            )  # fmt: skip
 
 
 def _changed(run: Run, scores: PartScores, strongest: pd.DataFrame, condition: str) -> None:
@@ -176,9 +206,10 @@ def _compute(run: Run, grouping: str) -> None:
             return
         pressed = action("Score the parts", icon=":material/play_arrow:", type="primary")
     st.caption(
-        f"Each of {formats.counted(len(plan.parts), exhibits.NOUNS[grouping])} is grafted alone and left out, beside "
+        "Not scored yet, so nothing is known of the sentences that a part changes. Each of "
+        f"{formats.counted(len(plan.parts), exhibits.NOUNS[grouping])} is grafted alone and left out, beside "
         f"{plan.draws} random controls: {plan.passes:,} forward passes over {sample:,} examples. The result is kept, "
-        "and an interrupted one continues."
+        f"and an interrupted one continues. `python -m skillviz parts {run.id} --by {grouping}` does the same."
     )
     if pressed and _scored(run, plan):
         st.rerun()
