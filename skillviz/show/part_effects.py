@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from skillviz.analysis.part_effects import PartMarks, most_marked
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import ALONE, CELLS, EXPERT, EXPERTS, HEADS, ROWS, WITHOUT
-from skillviz.core.verdicts import NOT_MEASURED, UNDECIDED
+from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, UNDECIDED
+from skillviz.plots.cells import AGAINST, FOR, blended, ink_on, shades
+from skillviz.plots.figure import ordered
 from skillviz.plots.forest import forest
 from skillviz.plots.part_effects import effect_map
-from skillviz.plots.region import layer_name
-from skillviz.plots.theme import kind_style
+from skillviz.plots.region import LAYER, SHORT, layer_name, layer_names
+from skillviz.plots.theme import MODULE_KINDS, kind_style
 from skillviz.show.comparisons import counted_rows, holding
+from skillviz.show.example_table import brief
 from skillviz.show.exhibit import PAIRED, Exhibit, drawn_once
 
 CONDITIONS = {ALONE: "Grafted alone", WITHOUT: "Left out"}
@@ -27,6 +33,20 @@ NOUNS = {CELLS: "cell", HEADS: "head", EXPERTS: "expert", ROWS: "row"}
 MAPPED = (CELLS, HEADS, EXPERTS)
 """The groupings with a map: rows of many matrices have no common columns."""
 MOST_ROWS = 12
+# listed sentences: MOST, or fewer if they times the parts are more than MOST_MARKS, but never below FEWEST
+MOST, FEWEST, MOST_MARKS = 100, 20, 20_000
+LETTERS = 240  # of a sentence
+LEAST = (0.01, 0.05, 0.1)  # the changes of the right answer's probability from which readers can have examples marked
+HINT = (
+    "Choose a part to mark the sentences that it changes, or a sentence to mark its parts. Arrow keys move on the map, "
+    "Esc clears."
+)
+READS = (
+    "Numbers on the map count the changed sentences, bold where a random part of equal size changes fewer or more. "
+    "With a sentence chosen, they are the change of its right answer's probability, in points. Ochre is better, blue "
+    "is worse; ◆ is another answer."
+)
+STATES = {ALONE: "the pre-trained model", WITHOUT: "the graft"}
 
 
 def part_name(layer: float | None, kind: str, head: float | None) -> str:
@@ -145,3 +165,90 @@ def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping
         words=("paired", "discovery"),
         finding=f"{beaten_words} {counted_rows(beside)}".rstrip(),
     )
+
+
+def linked_map(
+    marks: PartMarks,
+    condition: str,
+    grouping: str,
+    labels: Sequence[str],
+    texts: Mapping[str, str],
+    theme: str,
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table of parts of `part_marks` with `name` and `holds`, and as JSON what the browser draws and links.
+
+    The finding and what the marks mean are in it too, as Markdown. Examples without a text are shown by their id. Texts
+    are from users' data: nothing is escaped here, and the browser must not read them as markup.
+    """
+    examples, noun, is_numbered = marks.examples, NOUNS[grouping], grouping != CELLS
+    parts = marks.parts.assign(
+        name=[part_name(*place) for place in marks.parts[["layer", "kind", "head"]].itertuples(index=False)],
+        holds=holding(marks.parts),
+    )
+    listed = most_marked(marks, max(FEWEST, min(MOST, MOST_MARKS // max(len(parts), 1))))
+    names = parts["head" if is_numbered else "kind"].astype(str).tolist()
+    if grouping == ROWS:  # rows of many matrices have no common columns
+        names = (parts.groupby("layer", dropna=False).cumcount() + 1).astype(str).tolist()
+    columns = sorted(set(names), key=int) if is_numbered else ordered(names, MODULE_KINDS)
+    rows, cells = layer_names(parts), []
+    for number, row in enumerate(parts.to_dict("records")):
+        colour = blended(shades(theme), row["changed"] / len(examples))
+        is_listed = marks.marked[number, listed]
+        cells.append({
+            "at": [rows.index(layer_name(row["layer"])), columns.index(names[number])], "key": row["name"],
+            "name": formats.capital(row["name"]), "count": row["changed"], "bold": bool(row["holds"]),
+            "ground": colour, "ink": ink_on(colour),
+            "marks": {str(at): _mark(marks, number, listed[at], labels) for at in np.flatnonzero(is_listed)},
+            "says": f"{formats.capital(row['name'])}, {CONDITIONS[condition].lower()}: changes {row['changed']} of "
+            f"{formats.counted(len(examples), 'sentence')} ({is_listed.sum()} listed), {row['answers']} in the answer. "
+            f"A random part of equal size: {_beside(row, len(parts))}.",
+        })  # fmt: skip
+    sentences = []
+    for example in listed:
+        key, label, answer, share = examples.iloc[example]
+        count = f"{marks.marked[:, example].sum()} of {formats.counted(len(parts), noun)}"
+        sentences.append({
+            "key": key, "text": brief(formats.one_line(texts.get(key, "")).strip(), LETTERS) or key,
+            "facts": f"true: {labels[label]} · {STATES[condition]}: {labels[answer]} · right answer "
+            f"{formats.percent(share)}",
+            "says": f"{key} is changed by {count}. This is one example: whether a single mark is more than chance is "
+            f"{NOT_MEASURED}.",
+        })  # fmt: skip
+    return parts, {
+        "rows": rows, "down": LAYER, "across": noun if is_numbered else "module", "parts": cells,
+        "columns": [SHORT.get(name, name) for name in columns], "sentences": sentences, "hint": HINT, "reads": READS,
+        "titles": [f"{noun} {name}" if is_numbered else kind_style(name).title for name in columns],
+        "listed": f"{len(listed)} of {formats.counted(len(examples), 'sentence')}, changed most first",
+        "finding": _most_changing(parts, condition, len(examples), noun),
+        "better": FOR[theme], "worse": AGAINST[theme],
+    }  # fmt: skip
+
+
+def _mark(marks: PartMarks, part: int, example: int, labels: Sequence[str]) -> list[Any]:
+    """`["+12.3", 1, "positive"]`: the change in points, whether it is better, and the new answer if it is another."""
+    change, answer = 100 * float(marks.changes[part, example]), int(marks.answers[part, example])
+    is_other = answer != marks.examples["answer"].iloc[example]
+    return [formats.signed(change, 1), 1 if change > 0 else -1, labels[answer] if is_other else ""]
+
+
+def _beside(row: dict, parts: int) -> str:
+    """`98.3 (difference +45.3 points, 16.0–74.6: no clear difference among 48)`."""
+    if pd.isna(row["control"]):
+        return NOT_MEASURED
+    more = "more" if row["value"] > 0 else "fewer"
+    verdict = f"{more} than chance" if row["holds"] else f"{NO_DIFFERENCE} among {parts}"
+    return (
+        f"{formats.number(row['control'], 1)} (difference {formats.points(row['value'])}, "
+        f"{formats.percent_interval(row['low'], row['high'])}: {verdict})"
+    )
+
+
+def _most_changing(parts: pd.DataFrame, condition: str, n: int, noun: str) -> str:
+    """The part that changes most, and how many parts change more examples than their controls."""
+    best = parts.sort_values("changed", ascending=False, kind="stable").iloc[0]
+    more, known = int((parts["holds"] & (parts["value"] > 0)).sum()), int(parts["value"].notna().sum())
+    chance = f"{more} of {formats.counted(known, noun)}" if known else NOT_MEASURED
+    return (
+        f"{CONDITIONS[condition]}, **{best['name']}** changes most sentences: **{best['changed']}** of {n:,}. More "
+        f"than a random part of equal size: {chance}. {counted_rows(parts)}"
+    ).rstrip()

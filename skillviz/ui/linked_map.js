@@ -13,10 +13,10 @@ function element(name, attributes = {}, text = "") {
 
 // The buttons of the map by row and column, as in the figures: no button where the region has no entry.
 function drawMap(root, data) {
-  const heads = data.columns.map((name, at) => element("th", { scope: "col", title: data.titles[at] }));
+  const heads = data.titles.map((title) => element("th", { scope: "col", title }));
   heads.forEach((head, at) => head.append(element("span", {}, data.columns[at])));
   const head = element("tr");
-  head.append(element("td", {}, ""), ...heads);
+  head.append(element("td"), ...heads);
   root.querySelector("caption").textContent = `Sentences changed, by ${data.down} and ${data.across}`;
   root.querySelector("thead").replaceChildren(head);
   const grid = data.rows.map(() => []);
@@ -53,12 +53,22 @@ function drawSentences(root, data) {
 }
 
 const better = ([, direction]) => (direction > 0 ? "better" : "worse");
-const size = ([points, , answer]) => (answer ? 1000 : 0) + Math.abs(Number(points.replace("−", "-")));
+const size = ([points, , answer]) => (answer ? 1000 : 0) + Number(points.replace(/[+−]/, ""));
 
 function draw(root, data) {
   const [{ buttons, grid }, items] = [drawMap(root, data), drawSentences(root, data)];
   const [status, list] = [root.querySelector("[role=status]"), root.querySelector("ol")];
   let chosen = null;
+  // The choice outlasts this content and the page, and stands in the address (history.js).
+  const choices = (window.skillvizChoices ??= {});
+  const remembered = () => choices[data.name]?.value;
+  const remember = (value) => {
+    choices[data.name] = { path: window.location.pathname, value };
+    const url = new URL(window.location.href);
+    if (value) url.searchParams.set(data.name, value);
+    else url.searchParams.delete(data.name);
+    window.history.replaceState(window.history.state, "", url);
+  };
 
   // Shows the marks of a part or a sentence, or of none; `of` is ["part" or "sentence", its number].
   const mark = (of) => {
@@ -70,43 +80,37 @@ function draw(root, data) {
       button.className = [found ? better(found) : "", found?.[2] ? "turned" : "", isFaint ? "faint" : ""].join(" ");
       button.textContent = kind === "sentence" ? (found?.[0] ?? "") : one.count;
       Object.assign(button.style, { background: isFaint || found ? "" : one.ground, color: found ? "" : one.ink });
-      button.style.fontWeight = one.bold ? 700 : 400;
-      const changed = found ? `${found[0]} points${found[2] ? `, answer ${found[2]}` : ""}` : "no change";
+      button.style.fontWeight = one.bold && kind !== "sentence" ? 700 : 400;
+      const changed = found ? `${found[0]} points${found[2] && `, answer ${found[2]}`}` : "no change";
       button.ariaLabel = `${one.name}: ${kind === "sentence" ? changed : `changes ${one.count} sentences`}`;
       button.ariaPressed = kind === "part" && number === at;
     });
     items.forEach((item, at) => {
       const [button, found] = [item.firstChild, part?.marks[at]];
       item.className = found ? `${better(found)} ${found[2] ? "turned" : ""}` : "";
-      const [span] = button.children;
-      span.textContent = found ? `${found[2] ? `◆ now ${found[2]}, ` : ""}${found[0]} points` : "";
+      button.firstChild.textContent = found ? `${found[2] ? `◆ now ${found[2]}, ` : ""}${found[0]} points` : "";
       button.ariaPressed = kind === "sentence" && number === at;
     });
     if (kind !== "sentence") {
-      const order = items.map((_, at) => at);
-      const rank = (at) => (part?.marks[at] ? size(part.marks[at]) : -1);
+      const rank = (item) => size(part?.marks[items.indexOf(item)] ?? ["-1", 0, ""]);
       const focused = root.getRootNode().activeElement;
-      list.append(...order.sort((a, b) => rank(b) - rank(a)).map((at) => items[at]));
+      list.append(...[...items].sort((a, b) => rank(b) - rank(a)));
       if (list.contains(focused)) focused.focus();
       list.scrollTop = 0;
     }
-    status.textContent = of ? (part ?? data.sentences[number]).says : data.hint;
+    const lost = !chosen && remembered() ? `'${remembered()}' is not among these parts and sentences. ` : "";
+    status.textContent = of ? (part ?? data.sentences[number]).says : lost + data.hint;
   };
   const choose = (of) => {
     chosen = of && chosen?.join() === of.join() ? null : of;
+    remember(chosen ? data[`${chosen[0]}s`][chosen[1]].key : "");
     mark(chosen);
-    const url = new URL(window.location.href);
-    if (chosen) url.searchParams.set(data.name, data[`${chosen[0]}s`][chosen[1]].key);
-    else url.searchParams.delete(data.name);
-    window.history.replaceState(window.history.state, "", url);
   };
-  const preview = (of) => {
-    if (!chosen || chosen[0] === of[0]) mark(of);
-  };
+  const preview = (of) => (!chosen || chosen[0] === of[0]) && mark(of);
   const link = (button, kind, number) => {
     button.onclick = () => choose([kind, number]);
-    button.onpointerenter = (event) => event.pointerType === "mouse" && preview([kind, number]);
-    button.onpointerleave = (event) => event.pointerType === "mouse" && mark(chosen);
+    button.onpointerenter = ({ pointerType }) => void (pointerType === "mouse" && preview([kind, number]));
+    button.onpointerleave = ({ pointerType }) => void (pointerType === "mouse" && mark(chosen));
   };
   buttons.forEach((button, number) => link(button, "part", number));
   items.forEach((item, number) => link(item.firstChild, "sentence", number));
@@ -126,9 +130,10 @@ function draw(root, data) {
     preview(["part", buttons.indexOf(next)]);
   };
   root.querySelector("table").onfocusout = () => mark(chosen);
-  root.onkeydown = (event) => event.key === "Escape" && chosen && choose(chosen);
+  root.onkeydown = ({ key }) => void (key === "Escape" && chosen && choose(chosen)); // false would stop Enter
+  remember(remembered() ?? data.chosen);
   for (const kind of ["part", "sentence"]) {
-    const at = data[`${kind}s`].findIndex((one) => one.key === data.chosen);
+    const at = data[`${kind}s`].findIndex((one) => one.key === remembered());
     if (at >= 0) chosen ??= [kind, at];
   }
   mark(chosen);
@@ -137,7 +142,7 @@ function draw(root, data) {
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".linked");
   const content = JSON.stringify({ ...data, chosen: "" });
-  if (known.get(root) === content) return; // keeps the user's choice, which the address has too
+  if (known.get(root) === content) return;
   known.set(root, content);
   for (const name of ["better", "worse"]) root.style.setProperty(`--${name}`, data[name]);
   draw(root, data);

@@ -1,6 +1,6 @@
 """A map of parts and a list of sentences that mark each other in the browser, without a rerun of the page.
 
-The choice is in the address, where the browser writes it; Python only reads it, for a link that is opened.
+The choice is in the address, where the browser writes it; Python only reads it, when a link is opened.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 
 import streamlit as st
 
-from skillviz.show import text
 from skillviz.ui import address
 
 NAME = "skillviz_linked_map"
@@ -32,9 +31,5 @@ _mount = st.components.v2.component(
 
 
 def linked_map(data: dict[str, Any], *, key: str) -> None:
-    """Draws the map and the sentences of `show.part_marks`; says so if the address names none of them."""
-    chosen = address.current(CHOICE) or ""
-    if chosen and chosen not in {one["key"] for one in (*data["parts"], *data["sentences"])}:
-        st.caption(f"The address marks '{text.plain(chosen)}', which is none of these parts and sentences.")
-        chosen = ""
-    _mount(key=f"{NAME}.{key}", data={**data, "chosen": chosen, "name": CHOICE})
+    """Draws the map and the sentences of `show.part_effects.linked_map`, at first with the address's choice."""
+    _mount(key=f"{NAME}.{key}", data={**data, "chosen": address.current(CHOICE) or "", "name": CHOICE})

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.analysis.part_marks import PartMarks, most_marked, part_marks
+from skillviz.analysis.part_effects import PartMarks, most_marked, part_marks
 from skillviz.core.region_parts import ALONE, CELLS, WITHOUT, RegionPart
 from skillviz.runs.part_scores import end_rows, part_rows
 from skillviz.runs.record import TaskNote
-from skillviz.show import part_marks as shown
+from skillviz.show import part_effects as shown
 from tests.core.by_hand import by_hand, near
 from tests.reference.part_marks import slow_marks
 
@@ -44,7 +44,7 @@ def four() -> PartMarks:
 
 
 def data(texts: dict[str, str] | None = None) -> dict:
-    made = shown.linked_map(four(), ALONE, CELLS, NAMES, texts or {}, "light").data
+    made = shown.linked_map(four(), ALONE, CELLS, NAMES, texts or {}, "light")[1]
     assert json.loads(json.dumps(made)) == made
     return made
 
@@ -96,9 +96,10 @@ def test_a_part_is_beside_its_controls(draws: int, says: str) -> None:
     still, labels = np.zeros((40, 2), dtype=np.float32), np.arange(40) % 2
     same = np.zeros((2, 1 + draws, 40, 2), dtype=np.float32)
     same[..., :20, 1] = ODDS  # a part that does what its controls do
-    made = shown.linked_map(part_marks(frame(still, same, labels), TASK, ALONE, 0.01), ALONE, CELLS, NAMES, {}, "dark")
-    assert says in made.data["parts"][0]["says"] and not made.data["parts"][0]["bold"]
-    assert ("not measured" in made.finding) == (draws == 0)
+    marks = part_marks(frame(still, same, labels), TASK, ALONE, 0.01)
+    _, made = shown.linked_map(marks, ALONE, CELLS, NAMES, {}, "dark")
+    assert says in made["parts"][0]["says"] and not made["parts"][0]["bold"]
+    assert ("not measured" in made["finding"]) == (draws == 0)
 
 
 def test_very_many_parts_list_fewer_sentences(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,17 +15,8 @@ def slow_marks(
     `before` is [example][label] of the model that it is compared with, `draws` [draw][example][label]; draw 0 is the
     part. Without a control, the last two are NaN.
     """
-    changes, counts, mine = [], [], []
-    for draw, logits in enumerate(draws):
-        marked = []
-        for old, new, label in zip(before, logits, labels, strict=True):
-            change = probability(new, label) - probability(old, label)
-            marked.append(old.index(max(old)) != new.index(max(new)) or abs(change) >= least)
-            if draw == 0:
-                changes.append(change)
-        counts.append(sum(marked))
-        mine = marked if draw == 0 else mine
-    if len(draws) == 1:
-        return changes, mine, math.nan, math.nan
-    control = sum(counts[1:]) / (len(draws) - 1)
-    return changes, mine, control, (counts[0] - control) / len(labels)
+    pairs = [[(probability(z, k) - probability(old, k), old.index(max(old)) != z.index(max(z)))
+              for old, z, k in zip(before, logits, labels, strict=True)] for logits in draws]  # fmt: skip
+    marks = [[turned or abs(change) >= least for change, turned in draw] for draw in pairs]
+    control = sum(map(sum, marks[1:])) / (len(draws) - 1) if len(draws) > 1 else math.nan
+    return [change for change, _ in pairs[0]], marks[0], control, (sum(marks[0]) - control) / len(labels)

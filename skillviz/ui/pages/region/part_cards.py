@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from skillviz.analysis.part_effects import changed_predictions, most_changed, part_effects
-from skillviz.analysis.part_marks import part_marks
+from skillviz.analysis.part_effects import changed_predictions, part_effects, part_marks
 from skillviz.core import formats
 from skillviz.core.metrics import likelihood_metric, metric_heading, metric_names
 from skillviz.core.region_parts import ALONE, CELLS, EXPERT_KINDS, EXPERTS, HEADS, ROWS
@@ -24,9 +23,7 @@ from skillviz.show import part_effects as exhibits
 from skillviz.show.briefs import headline_split
 from skillviz.show.example_table import whole_text
 from skillviz.show.glossary import about
-from skillviz.show.part_marks import LEAST, linked_map
-from skillviz.ui import cache, controls, exports, live, page
-from skillviz.ui import linked_map as linked_maps
+from skillviz.ui import cache, controls, exports, linked_map, live, page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.controls import action
 
@@ -34,7 +31,6 @@ CONDITION, CHANGE = "condition", "effect"
 GROUPINGS = {CELLS: "layer and module", HEADS: "attention head", EXPERTS: "expert", ROWS: "matrix row"}
 SAMPLES = (100, 200, 500, 1000)
 USUAL = 200
-MOST_CHANGED = 10
 LONGEST = 3600.0  # seconds that the scoring of a part may take: a large model on a CPU
 
 
@@ -115,8 +111,7 @@ def _effects(run: Run, scores: PartScores) -> None:
             show(exhibits.part_map(effects, condition, metric, record.grouping, theme()), run.id)
         with right:
             show(rivals, run.id)
-    if record.grouping in exhibits.MAPPED:
-        _linked(run, scores, condition)
+    _linked(run, scores, condition)
     if run.record.has_classes:
         _changed(run, scores, exhibits.strongest(effects, condition, metric), condition)
     st.caption(
@@ -133,20 +128,22 @@ def _linked(run: Run, scores: PartScores, condition: str) -> None:
         st.markdown("## Parts and the sentences they change", help=about("parts", "discovery"))
         finding = st.container()
         least = controls.segments(
-            "least", "Mark changes of the right answer's probability from", LEAST, LEAST[0],
+            "least", "Mark changes of the right answer's probability from", exhibits.LEAST, exhibits.LEAST[0],
             shown=lambda share: formats.counted(round(100 * share), "point"),
             help="A change of the answer always counts.",
         )  # fmt: skip
         key = "marks", str(scores.path), record.created, condition, least
         with page.explained():
             marks = cache.computed(key, [run], lambda: part_marks(scores.predictions(), task, condition, least))
-        linked = linked_map(marks, condition, record.grouping, run.labels, texts_of(run, record.split), theme())
-        finding.markdown(linked.finding)
-        linked_maps.linked_map(linked.data, key=record.grouping)
+        table, data = exhibits.linked_map(
+            marks, condition, record.grouping, run.labels, texts_of(run, record.split), theme()
+        )
+        finding.markdown(data["finding"])
+        linked_map.linked_map(data, key=record.grouping)
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption(linked.reads, width="stretch")
+            st.caption(data["reads"], width="stretch")
             exports.table_menu(
-                linked.table, file=exports.file_name(run.id, "marks"), key="marks", caption="Sentences changed by parts"
+                table, file=exports.file_name(run.id, "marks"), key="marks", caption="Sentences changed by parts"
             )  # fmt: skip
 
 
@@ -157,25 +154,18 @@ def _changed(run: Run, scores: PartScores, strongest: pd.DataFrame, condition: s
     by_name = {row["name"]: (row["layer"], row["kind"], row["head"]) for row in strongest.to_dict("records")}
     names = list(by_name)
     name = controls.select("part", "Predictions changed by", names, names[0], width=360)
-
-    def changes() -> tuple[pd.DataFrame, pd.DataFrame]:
-        every = scores.predictions(), task, by_name[name], condition
-        return changed_predictions(*every), most_changed(*every, MOST_CHANGED)
-
     with page.explained():
-        key = "changes", str(scores.path), scores.record.created, condition, name
-        turned, moved = cache.computed(key, [run], changes)
-    texts = texts_of(run, scores.record.split)
+        turned = cache.computed(
+            ("changes", str(scores.path), scores.record.created, condition, name), [run],
+            lambda: changed_predictions(scores.predictions(), task, by_name[name], condition),
+        )  # fmt: skip
     st.markdown(exhibits.changed_words(turned, n))
     if len(turned):
-        table = exhibits.changed(turned, run.labels, texts)
+        table = exhibits.changed(turned, run.labels, texts_of(run, scores.record.split))
         st.dataframe(table, hide_index=True, alt=f"Predictions that {name} changes, {exhibits.CONDITIONS[condition]}")
         exports.table_menu(
             table, file=exports.file_name(run.id, "changed"), key="changed", caption=f"Predictions changed by {name}"
         )
-    with st.expander(f"The {formats.counted(len(moved), 'example')} that {name} changes most"):
-        st.table(exhibits.most_changed(moved, run.labels, texts), border="horizontal", hide_index=True)
-        st.caption("Change of the log-probability of the right answer. Above 0 is better.")
 
 
 def texts_of(run: Run, split: str) -> dict[str, str]:
