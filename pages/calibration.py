@@ -9,16 +9,17 @@ from skillviz.ui.pages import calibration
 
 run = page.begin("calibration")
 calibration.refuse_references(run)
-finding, settings = st.columns([6, 1], vertical_alignment="center")
+(finding, settings), told = st.columns([6, 1], vertical_alignment="center"), st.container()
 with settings.popover("Settings", width="stretch"):
-    choice = calibration.controls_of(run)
-logits, labels = page.state_logits(run, choice.split, choice.states)
+    choice = calibration.controls_of(run, told)
+logits, labels = calibration.state_logits(run, choice)
 bins, equal_width = calibration.reliability_bins(run, choice, logits, labels)
 
 with finding:
     calibration.verdicts(run, choice, logits, labels)
 show(exhibits.confidence(equal_width, theme()), run.id)
-show_code.show("calibration", run=run.id, split=choice.split, states=choice.states, bins=choice.bins)
+if choice.within is None:
+    show_code.show("calibration", run=run.id, split=choice.split, states=choice.states, bins=choice.bins)
 calibration.reliability(run, choice, logits, labels, bins)
 calibration.risk(run, choice, logits, labels)
 calibration.out_of_scope(run)

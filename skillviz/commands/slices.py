@@ -13,7 +13,8 @@ from skillviz.commands.runs import RunName
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NO_DIFFERENCE
 from skillviz.errors import BadData, BadInput, SkillvizError
-from skillviz.runs.store import open_run
+from skillviz.runs.example_sets import example_sets
+from skillviz.runs.store import library, open_run
 from skillviz.runs.texts import CLASS, example_columns
 from skillviz.show import sentences
 from skillviz.show import slices as shown
@@ -73,7 +74,8 @@ def slices(
             if by is not None or not stored.record.has_classes:
                 raise
             note(f"By class only: {error.args[0]}")
-    columns = shown.columns_of(graft, stored.record.classes, others)
+    sets = example_sets(library(runs_dir).stores[0], stored.record.task.name if stored.record.task else "")
+    columns = shown.with_sets(shown.columns_of(graft, stored.record.classes, others), sets.values(), graft.examples)
     known = sliceable(columns)
     if unknown := [name for name in by or () if name not in known]:
         raise BadInput(f"'{unknown[0]}' is not a column with slices; known: {', '.join(known)}.")

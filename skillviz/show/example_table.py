@@ -100,7 +100,7 @@ def area_of_box(box: Mapping[str, Sequence[float]], measure: str) -> Area | None
 class Filters:
     """The reader's filters; `label` None is every class, `length` counts words, both ends inclusive.
 
-    `area` is an area of the scatter.
+    `area` is an area of the scatter, `ids` are the examples of a named set.
     """
 
     case: str = "all"
@@ -109,6 +109,7 @@ class Filters:
     words: str = ""
     sort: str = "file"
     area: Area | None = None
+    ids: frozenset[str] | None = None
 
 
 def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
@@ -192,6 +193,8 @@ def passing(table: pd.DataFrame, filters: Filters) -> pd.Series:
         passes &= table["true"] == filters.label
     if filters.area is not None:
         passes &= filters.area.inside(table)
+    if filters.ids is not None:
+        passes &= table["example_id"].isin(filters.ids)
     if not has_texts(table):
         return passes
     if filters.length is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import pandas as pd
 
 from skillviz.analysis.answers import Answers, answers_of_state
@@ -12,6 +13,7 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.core.verdicts import NOT_MEASURED
 from skillviz.plots.forest import forest
+from skillviz.runs.example_sets import ExampleSet
 from skillviz.runs.record import RunRecord
 from skillviz.show.comparisons import compared_rows, counted, holding
 from skillviz.show.exhibit import PAIRED, Exhibit, drawn_once
@@ -38,6 +40,16 @@ def columns_of(graft: Answers, classes: Sequence[str], others: pd.DataFrame | No
         return pd.DataFrame(index=pd.Index(list(graft.ids))) if others is None else others
     named = class_column(graft.labels, list(graft.ids), classes)
     return named if others is None else named.join(others)
+
+
+def with_sets(columns: pd.DataFrame, sets: Iterable[ExampleSet], examples: str) -> pd.DataFrame:
+    """The columns, and a column for each named set of these test data, whose digest is `examples`.
+
+    Sets that were chosen by answers are left out: a difference between the models on them would only show the choice.
+    """
+    fitting = [one for one in sets if one.examples == examples and not one.by_answers]
+    inside = {f"set {one.name}": np.where(columns.index.isin(one.ids), "in it", "not in it") for one in fitting}
+    return columns.assign(**inside)
 
 
 def differences(graft: Answers, tuned: Answers, columns: pd.DataFrame, metric: str) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from skillviz.runs.example_sets import example_sets
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, library
 from skillviz.ui.pages import examples
@@ -18,7 +19,7 @@ from tests.plots.frames import FOURTEEN
 from tests.runs.test_texts import run_of, with_columns
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_pair, tiny_task
-from tests.ui.driven import box, charts, figures, labels, lacks, link, opened, pressed, said, table, with_tables
+from tests.ui.driven import box, charts, figures, filled, labels, lacks, link, opened, pressed, said, table, with_tables
 
 SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2}
 
@@ -87,6 +88,27 @@ def test_filters_narrow_box_and_table_and_stand_in_the_address(ids: dict[str, st
     named = [trace["name"] for trace in scatter_of(test)["data"] if trace.get("customdata")]
     assert named == [f"only fine-tuned right ({count})"]
     assert box(opened("examples", **link(test)), "Example").options == box(test, "Example").options
+
+
+def test_a_saved_set_is_chosen_here_and_elsewhere_and_belongs_to_its_test_data(
+    own_copy: Path, made: tuple[Path, dict[str, str]]
+) -> None:
+    ids = made[1]
+    test = opened("examples", run=ids["stagewise0"], label="positive")
+    pressed(filled(test, "Name", "<b>"), "Save ")
+    assert "60 characters" in said(test, "error") and not example_sets(Store(own_copy), "sst2")
+    pressed(filled(test, "Name", "mine"), "Save ")
+    saved, every = example_sets(Store(own_copy), "sst2")["mine"], listed(opened("examples", run=ids["stagewise0"]))
+    assert set(saved.ids) == set(every.loc[every["true class"] == "positive", "example"]) and not saved.by_answers
+    assert link(test)["set"] == "mine" and "set mine" in box(test, "Slice by").value
+    n = f"{len(saved.ids)} examples"
+    assert n in said(opened("calibration", run=ids["movement"], set="mine"))
+    other = fake_run(Store(own_copy), **SMALL, n={"validation": 4, "test": 9})
+    for run, name in ((other.id, "mine"), (ids["stagewise0"], "gone")):
+        test = opened("examples", run=run, set=name)
+        assert f"'{name}'" in said(test) and n not in said(test) and box(test, "Named set").value == name
+    pressed(opened("examples", run=ids["random"], set="mine"), "Delete mine")
+    assert not example_sets(Store(own_copy), "sst2")
 
 
 def test_no_example_that_passes_is_said(use: Use, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from skillviz.live.client import Client
 from skillviz.models.fetch import graft_file, resolve
 from skillviz.runs.disk_cache import DiskCache
 from skillviz.runs.doctor import mended
+from skillviz.runs.example_sets import ExampleSet, change_set
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.serving import read_only
@@ -37,6 +38,7 @@ DOORS: dict[str, Callable[[Store, Path], object]] = {
     "a run": lambda store, tmp: store.create(SPEC, size=1),
     "a run deleted": lambda store, tmp: store.delete(store.list()[0].id),
     "a note": lambda store, tmp: store.set_note(store.list()[0].id, "words"),
+    "a set of examples": lambda store, tmp: change_set(store, "sst2", "", ExampleSet(name="a", examples="", ids=())),
     "a repair": lambda store, tmp: mended(store),
     "a job": lambda store, tmp: jobs.start(SPEC, store),
     "a job cancelled": lambda store, tmp: jobs.cancel(store, store.list()[0].id),

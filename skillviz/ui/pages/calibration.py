@@ -8,10 +8,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
 from skillviz.core.calibration_error import BINS
 from skillviz.core.metrics import metric_row, panels
+from skillviz.runs.example_sets import ExampleSet
 from skillviz.runs.held_out import why_not
 from skillviz.runs.record import SPLITS
 from skillviz.runs.run import Run
@@ -19,7 +21,7 @@ from skillviz.show import calibration, gain, measures, sentences
 from skillviz.show import out_of_scope as scope
 from skillviz.show.briefs import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, page
+from skillviz.ui import cache, controls, example_sets, page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 from skillviz.ui.page import missing
@@ -30,13 +32,15 @@ FEWEST, MOST = 2, 50
 
 @dataclass(frozen=True)
 class Choice:
-    """The user's choices on the calibration page; `states` in the order of the panels."""
+    """The user's choices on the calibration page; `states` in the order of the panels, `within` a named set."""
 
     split: str
     bins: int
     equal_mass: bool
     smooth: bool
     states: tuple[str, ...]
+    within: ExampleSet | None = None
+    examples: str = ""  # names split and set in the keys of cached values
 
 
 def refuse_references(run: Run) -> None:
@@ -48,10 +52,11 @@ def refuse_references(run: Run) -> None:
         st.stop()
 
 
-def controls_of(run: Run) -> Choice:
-    """Draws the controls and returns the user's choices."""
+def controls_of(run: Run, place: DeltaGenerator) -> Choice:
+    """Draws the controls and returns the user's choices; `place` names the chosen set of examples."""
     splits = [split for split in reversed(SPLITS) if split in run.record.metrics]
     split = controls.segments("split", "Examples", splits, headline_split(run.record))
+    within = example_sets.chosen_set(run, split, place)
     bins = controls.whole("bins", "Bins", FEWEST, MOST, BINS, help=about("ece"))
     kinds = {"width": "equal width", "mass": "equal mass"}
     kind = controls.segments("kind", "Kind of bins", tuple(kinds), "width", shown=kinds.get, help=about("equal_mass"))
@@ -65,7 +70,17 @@ def controls_of(run: Run) -> Choice:
     states = (
         ("grafted", "finetuned") + ((measures.TEMPERATURE,) if scaled else ()) + (("pretrained",) if before else ())
     )
-    return Choice(split, bins, kind == "mass", shape == "smooth", states)
+    return Choice(split, bins, kind == "mass", shape == "smooth", states, within, f"{split} {hash(within)}")
+
+
+def state_logits(run: Run, choice: Choice) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The logits [n, label] of the chosen states and the labels [n], of the named set's examples if there is one."""
+    logits, labels = page.state_logits(run, choice.split, choice.states)
+    if choice.within is None:
+        return logits, labels
+    places = measures.places(page.stored_table(run, "predictions"), choice.split)
+    rows = [places[example] for example in choice.within.ids]
+    return {state: z[rows] for state, z in logits.items()}, labels[rows]
 
 
 def reliability_bins(
@@ -75,7 +90,7 @@ def reliability_bins(
     kinds = (choice.equal_mass, False)
     first, second = (
         cache.computed(
-            ("bins", choice.split, *choice.states, str(choice.bins), str(equal_mass)), [run],
+            ("bins", choice.examples, *choice.states, str(choice.bins), str(equal_mass)), [run],
             partial(measures.reliability_bins, logits, labels, choice.bins, equal_mass),
         )
         for equal_mass in kinds
@@ -91,7 +106,8 @@ def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np
     lines = [f"{chip_text(verdict)} {first}"]
     lines += [f"{formats.capital(verdict)}. {words}" for verdict, words in others]
     st.markdown("  \n".join(lines))
-    if scaled := gain.scaled_errors(run.record, choice.split):
+    scaled = "" if choice.within else gain.scaled_errors(run.record, choice.split)  # stored for the whole split
+    if scaled:
         st.markdown(f"These are before temperature scaling of the graft. {scaled}", help=about("scale"))
     if why := why_not(run.record.unfitted):
         st.caption(why)
@@ -105,14 +121,16 @@ def reliability(
 ) -> None:
     """Draws accuracy against confidence in the chosen bins, or smoothed."""
     errors, p_values = cache.computed(
-        ("errors", choice.split, *choice.states, str(choice.bins), str(choice.equal_mass)), [run],
+        ("errors", choice.examples, *choice.states, str(choice.bins), str(choice.equal_mass)), [run],
         partial(measures.calibration_of, logits, labels, choice.bins, choice.equal_mass),
     )  # fmt: skip
     if not choice.smooth:
         show(calibration.reliability(bins, theme(), errors=errors, p_values=p_values), run.id)
         return
     curves, smooth = cache.computed(
-        ("smooth", choice.split, *choice.states), [run], partial(measures.smooth_reliability, logits, labels)
+        ("smooth", choice.examples, *choice.states),
+        [run],
+        partial(measures.smooth_reliability, logits, labels),
     )
     show(calibration.smooth_reliability(curves, smooth, theme(), errors, p_values), run.id)
 
@@ -120,7 +138,9 @@ def reliability(
 def risk(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
     """Draws the section on answering only the most confident examples, with the graft's verdicts."""
     curves = cache.computed(
-        ("risk", choice.split, *choice.states), [run], partial(measures.risk_coverage, logits, labels)
+        ("risk", choice.examples, *choice.states),
+        [run],
+        partial(measures.risk_coverage, logits, labels),
     )
     st.markdown(f"## {calibration.RISK_TITLE}", help=about(*calibration.RISK_WORDS, "paired"))
     st.markdown("  \n".join(f"{chip_text(verdict)} {words}" for verdict, words in calibration.risk_verdicts(curves)))

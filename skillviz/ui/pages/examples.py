@@ -22,6 +22,7 @@ from skillviz.core.metrics import metric_heading, right_metric
 from skillviz.core.scores import probabilities
 from skillviz.errors import SkillvizError, UnsetVariable
 from skillviz.plots.theme import state_style
+from skillviz.runs.example_sets import ExampleSet
 from skillviz.runs.run import Run
 from skillviz.serving import sign_in
 from skillviz.show import attribution, edits, example_table, measures, sentences, slices, text
@@ -35,7 +36,7 @@ from skillviz.show.table_words import in_words
 from skillviz.tasks.reading import is_on_hub_alone
 from skillviz.tasks.source import OPTIONS, REFERENCE
 from skillviz.tasks.task import CHOICE, GENERATION, Hub
-from skillviz.ui import address, cache, controls, exports, fetching, live, page, presenter, show_code
+from skillviz.ui import address, cache, controls, example_sets, exports, fetching, live, page, presenter, show_code
 from skillviz.ui.cards import STATES as STATE_CARDS
 from skillviz.ui.chart import below, selectable, show, theme
 from skillviz.ui.chip import chip_text
@@ -183,7 +184,7 @@ def _what_is_missing(error: SkillvizError) -> str:
 def filters(run: Run, shown: RunExamples) -> Filters:
     """Draws the filters in one row and returns the chosen ones."""
     table, can_read, answers = shown.table, example_table.has_texts(shown.table), answer_words(run.record)
-    places = st.columns([4, 4, 2, 3], vertical_alignment="bottom")
+    told, places = st.container(), st.columns([4, 4, 2, 3], vertical_alignment="bottom")
     with places[0]:
         counts = cache.computed(
             ("cases", shown.split), [run],
@@ -201,9 +202,18 @@ def filters(run: Run, shown: RunExamples) -> Filters:
             words = controls.typed("words", "Words in the text", most=MOST_SEARCHED, placeholder="all of these words")
             low, high = int(table["length"].min()), int(table["length"].max())
             length = controls.span("length", "Length in words", low, high) if low < high else None
-    wanted = Filters(case, None if chosen == EVERY else chosen, length, words, sort, marked)
+        within = example_sets.chosen_set(run, shown.split, told)
+    ids = None if within is None else frozenset(within.ids)
+    wanted = Filters(case, None if chosen == EVERY else chosen, length, words, sort, marked, ids)
     with places[3]:
-        passes = int(example_table.passing(table, wanted).sum())
+        rows = example_table.passing(table, wanted)
+        new = ExampleSet(
+            name="", examples=example_sets.pair_answers(run, shown.split)[0].examples,
+            ids=tuple(table.loc[rows, "example_id"]),
+            by_answers=case != "all" or marked is not None or bool(within and within.by_answers),
+        )  # fmt: skip
+        example_sets.saving(run, new, within)
+        passes = int(rows.sum())
         if passes < len(table):  # otherwise the box of examples shows their number
             area = marked.words(answers) if marked else ""
             st.markdown(exhibits.passing_words(passes, len(table), area))
@@ -451,12 +461,13 @@ def by_slice(run: Run, shown: RunExamples) -> None:
         has_texts = example_table.has_texts(shown.table)
         others = cache.columns(run, shown.split) if has_texts else None
         mark = cache.texts_mark(run, shown.split) if has_texts else ""
-    graft, tuned = cache.computed(
-        ("pair answers", shown.split), [run], lambda: slices.pair_answers(shown.predictions, run.record, shown.split)
-    )
+    graft, tuned = example_sets.pair_answers(run, shown.split)
+    sets = tuple(example_sets.sets_of(run).values())
+    mark += str(hash(sets))
     columns = cache.computed(
-        ("columns", shown.split, mark), [run], lambda: slices.columns_of(graft, run.record.classes, others)
-    )
+        ("columns", shown.split, mark), [run],
+        lambda: slices.with_sets(slices.columns_of(graft, run.record.classes, others), sets, graft.examples),
+    )  # fmt: skip
     known = cache.computed(("sliceable", shown.split, mark), [run], lambda: sliceable(columns))
     if not known:
         st.caption(NO_SLICES)
