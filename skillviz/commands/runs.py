@@ -32,7 +32,8 @@ from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.run import Run
 from skillviz.runs.store import Library, Store, library, open_run, option_of, problems_of, store_root
 from skillviz.serving import read_only
-from skillviz.show.briefs import brief_of, headline_scores, matches, run_labels, tags_of
+from skillviz.show import bound
+from skillviz.show.briefs import brief_of, headline_scores, headline_split, matches, run_labels, tags_of
 from skillviz.show.bundle import bundle
 from skillviz.show.report import page
 from skillviz.show.report.sections import Section, sections
@@ -135,8 +136,11 @@ def show(run: RunName, runs_dir: options.RunsDir = None, as_json: options.AsJson
         say(f"Self-check {'passed' if check.passed else 'FAILED'}: {check.name}. {check.detail}".rstrip())
     say(f"Reproduce: {record.spec.command()}{option_of(store_root(runs_dir))}")
     print_finding(stored)
+    terms = bound.terms(record, headline_split(record))
+    if term := bound.variance(record):
+        say(bound.finding(term).replace("**", ""))
     if as_json:
-        print_json(run_json(stored))
+        print_json(run_json(stored) | {"bound": terms.to_dict("records")})
 
 
 @app.command()

@@ -50,6 +50,10 @@ GLOSSARY = {
     "null": "The same search on a movement without meaning: each tensor's movements shuffled, or their signs changed. "
     "Choosing entries by gradients on labels is itself a way to train, so a null scores above the base. What the graft "
     "scores beyond its null is due to the fine-tuned values in their places.",
+    "bound": "A guarantee on test loss that holds with 95% probability over training sets (paper, appendix D). Losses "
+    "are within 0 and 1, so a guarantee of 1 or more is vacuous: any model meets it. Its variance term grows with the "
+    "number of models that the method could have returned, and falls with the number of training examples. It compares "
+    "sizes; it does not predict the gap between training and test.",
     "shared": "The probability that two models put on the same answers: 1 minus their total variation distance. No "
     "label asks for it, and of seven measures it separates grafts from their nulls best (docs/nulls.md).",
     "scale": "A factor on the movement inside the region: the graft has base + gain × (fine-tuned − base) there. Gain "

@@ -64,6 +64,7 @@ def test_a_run_is_named_by_id_prefix_or_folder(store, way):
     name = {"id": store[1], "prefix": store[1][:-3], "folder": str(store[0] / store[1])}[way]
     said = call("runs", "show", name, "--json")
     assert open_run(name).id == said.json["run_id"] == store[1] and "Reproduce: python -m skillviz localize" in said.out
+    assert {row["ratio"] for row in said.json["bound"]} > {"not measured", "0.00"} and "variance term" in said.out
 
 
 def test_verify_finds_a_flipped_bit(store, monkeypatch, tmp_path):

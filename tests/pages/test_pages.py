@@ -579,3 +579,12 @@ def test_the_table_of_the_lesson_plan_is_what_the_tour_says(monkeypatch: pytest.
     rows = plan.table()
     assert len(rows) == len(STEPS) + 2
     assert "\n".join(rows) in plan.PLAN.read_text(encoding="utf-8"), "python docs/lesson_plan.py"
+
+
+def test_the_bound_is_behind_a_fold_of_the_overview(ids: dict[str, str]) -> None:
+    test = opened("overview", run=ids["movement"])
+    before = len(charts(test))
+    test.session_state["overview.bound"] = True
+    test.run()
+    assert len(charts(test)) == before + 1 and "variance term" in said(test)
+    assert list(table(test, "× the vacuous value 1")["× the vacuous value 1"]).count("not measured") == 2

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from skillviz.analysis.size_curve import by_size
 from skillviz.plots import (
     attribution,
+    bound,
     calibration,
     checkpoints,
     classes,
@@ -56,6 +57,7 @@ FIGURES: dict[str, tuple[Callable[..., go.Figure], Callable[[], pd.DataFrame], d
         lambda: by_size(frames.curve(), "nll"),
         {"metric": "nll", "references": {"temperature": 0.36}},
     ),
+    "variance_by_size": (bound.variance_by_size, frames.variance, {}),
     "runs_by_size": (
         sparsity.metric_by_size,
         lambda: by_size(several.curve(), "accuracy"),

@@ -353,3 +353,10 @@ def union() -> pd.DataFrame:
     values = {UNION_OF: (0.8, 0.8, 0.2, np.nan), PURIFIED: (0.9, 0.9, 0.2, 0.2), SINGLE: (0.75,) * 4}
     rows = [{"task": t, "what": what, "value": of[n]} for n, t in enumerate(TASKS) for what, of in values.items()]
     return with_ends(rows, 0.1)
+
+
+def variance() -> pd.DataFrame:
+    """The variance term of a bound by size: two lines and two points."""
+    sizes = {"learned": (1, 100, 10_000), "fixed": (1, 100, 10_000, 1_000_000), "run": (1_000,), "full": (1_000_000,)}
+    table = [(name, size, size / 1_000_000, 0.1 * size**0.5) for name, of in sizes.items() for size in of]
+    return pd.DataFrame(table, columns=["series", "size", "share", "value"])

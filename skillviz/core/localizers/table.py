@@ -604,7 +604,8 @@ class Localizer:
     `compares_answers`: it takes the gradient of each answer's score, so there must be several; not if a text is
     generated. `has_null`: its result on a null movement is its null (core/nulls.py); not if the places are drawn or
     given, or if it makes no graft. `learns_signs`: it accumulates first-order scores, so it can choose the sign of each
-    entry too. `method` is its graft in tables of studies, where comparisons have their own names.
+    entry too. `fixed`: its region depends on its options and seed, not on data or values. `method` is its graft in
+    tables of studies, where comparisons have their own names.
     """
 
     name: str
@@ -627,6 +628,7 @@ class Localizer:
     compares_answers: bool = False
     has_null: bool = True
     learns_signs: bool = False
+    fixed: bool = False
 
     @property
     def is_one_search(self) -> bool:
@@ -758,6 +760,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "random", "random", "A uniform draw: the control.",
             f"{PAPER}, Fig. 2", "skillviz.core.localizers.simple:random", NoOptions,
             budgeted=True, nested=True, seeded=True, cost=_held(4), method="graft_random", lean=True, has_null=False,
+            fixed=True,
             color="#B56576", marker="cross", dash="dot",
         ),
         Localizer(
@@ -772,20 +775,21 @@ LOCALIZERS: dict[str, Localizer] = {
             "All biases, including those of LayerNorm: what BitFit trains.",
             f"{PAPER}, Fig. 4a", "skillviz.core.localizers.parts:biases", NoOptions,
             budgeted=False, nested=False, seeded=False, cost=_held(2), method="graft_biases", has_null=False,
+            fixed=True,
             color="#A075BC", marker="triangle-right", dash="6px,2px,2px,2px",
         ),
         Localizer(
             "layers", "whole layers",
             "Every graftable parameter of the layers you name; all layers by default.",
             OURS, "skillviz.core.localizers.parts:layers", LayersOptions,
-            budgeted=False, nested=False, seeded=False, cost=_held(3), has_null=False,
+            budgeted=False, nested=False, seeded=False, cost=_held(3), has_null=False, fixed=True,
             color="#11A011", marker="hexagon2", dash="9px,4px",
         ),
         Localizer(
             "kinds", "whole kinds",
             "Every graftable parameter of the module kinds you name; all kinds by default.",
             OURS, "skillviz.core.localizers.parts:kinds", KindsOptions,
-            budgeted=False, nested=False, seeded=False, cost=_held(3), has_null=False,
+            budgeted=False, nested=False, seeded=False, cost=_held(3), has_null=False, fixed=True,
             color="#9900FF", marker="octagon", dash="2px,3px",
         ),
         Localizer(

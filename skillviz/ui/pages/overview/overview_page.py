@@ -1,4 +1,5 @@
-"""The sources of a run's numbers: self-checks, models, data, versions, and the commands that repeat the run."""
+"""The lower part of Overview: the bound, nulls, self-checks, the sources of a run's numbers, and commands that repeat
+the run."""
 
 from __future__ import annotations
 
@@ -16,11 +17,12 @@ from skillviz.runs.packed import bytes_of
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.serving import visitor
-from skillviz.show import beyond, text
+from skillviz.show import beyond, bound, text
 from skillviz.show.bundle import graft_bundle
 from skillviz.show.glossary import about
 from skillviz.show.overview import sources
 from skillviz.ui import cache, exports, jobs_view, live, run_list
+from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import judged_text
 from skillviz.ui.controls import action
 from skillviz.ui.page_table import PAGES
@@ -52,6 +54,24 @@ def details(run: Run, report: Callable[[], bytes]) -> None:
     origin = st.expander("Provenance", icon=":material/source:", key="overview.origin", on_change="rerun")
     if origin.open:
         origin.table(text.plain_cells(sources(run.record)), border="horizontal", hide_header=True, hide_index=True)
+
+
+def generalization(run: Run, split: str) -> None:
+    """Draws the fold with the terms of the generalization bound; nothing if the run has no region or examples."""
+    if bound.variance(run.record) is None:
+        return
+    fold = st.expander(bound.TITLE, icon=":material/functions:", key="overview.bound", on_change="rerun")
+    if fold.open:
+        with fold:
+            exhibit = bound.by_size(run.record, theme())
+            st.markdown(exhibit.finding, help=about("bound"))
+            table, caption = bound.terms(run.record, split), "The terms of the bound"
+            worded = table.rename(columns={"ratio": "× the vacuous value 1", "needs": "what it needs"})
+            st.table(text.plain_cells(worded), border="horizontal", hide_index=True)
+            exports.table_menu(table, file=f"{run.id}-bound", key="bound-terms", caption=caption)
+            st.caption("To measure ε2:")
+            st.code(bound.commands(run.record, jobs_view.runs_dir_option()), language="bash", wrap_lines=True)
+            show(exhibit, run.id)
 
 
 def checks(record: RunRecord) -> None:
