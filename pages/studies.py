@@ -3,7 +3,7 @@
 import streamlit as st
 
 from skillviz.show.glossary import about
-from skillviz.ui import cache, jobs_view, page
+from skillviz.ui import cache, jobs_view, page, show_code
 from skillviz.ui.pages.studies import start, studies_page
 
 page.begin_without_run("studies")
@@ -20,3 +20,4 @@ else:
         studies_page.listing(studies, start.states())
     else:
         start.draw()
+show_code.show_list("studies")

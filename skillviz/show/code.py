@@ -74,16 +74,65 @@ PAGES = {
     "continual": "from skillviz.show import continual\n" + STUDY
     + "start = {start!r}  # the pre-trained model\n"
     "continual.stages(study.table('stages'), {metric!r}, start, {theme!r}).figure.show()",
+    "runs": "from skillviz.runs.store import library\nfrom skillviz.show import briefs, run_fields\n\n"
+    "stores = library({folder}).stores\n"
+    "runs = [briefs.brief_of(run, is_of_user=store is stores[0]) for store in stores for run in store.list()]\n"
+    "runs = {offered}\n"
+    "points = run_fields.run_points([one for one in runs if {passes}], {x!r}, {y!r})\n"
+    "run_fields.scatter(points, {x!r}, {y!r}, {theme!r}).figure.show()",
+    "studies": "from skillviz.analysis.method_points import every_point\n"
+    "from skillviz.show import checkpoints, studies\n"
+    + STUDY
+    + "table = {table}\n"
+    "{function}(table, *{arguments!r}, {theme!r}).figure.show()",
+    "tour sentence": "from skillviz.show import measures, surgery, tour\n" + RUN
+    + "rows, states = run.predictions(), {states!r}\n"
+    "rows = rows[rows['example_id'] == {example!r}]\n"
+    "logits, labels = measures.state_logits(rows, run.record, {split!r}, states)\n"
+    "table = surgery.typed_probabilities(logits, states)\n"
+    "tour.sentence_answers(table, run.labels, int(labels[0]), {theme!r}).figure.show()",
+    "tour place": "from skillviz.show import surgery\n" + RUN
+    + "surgery.layout(run.layers(), {theme!r}, {height}, sides=False).figure.show()",
+    "tour confidence": "from skillviz.show import measures, tour\n" + RUN
+    + "logits, labels = measures.state_logits(run.predictions(), run.record, {split!r}, {states!r})\n"
+    "bins = measures.reliability_bins(logits, labels, {bins}, False)  # of equal width\n"
+    "bins[{hidden!r}] = float('nan')  # what the answer reveals\n"
+    "tour.sureness(bins, {least}, {theme!r}, {height}).figure.show()",
+    "tour hidden": "from skillviz.analysis import known_truth\nfrom skillviz.show import known_truth as shown\n\n"
+    "models = known_truth.models()\n"
+    "board = known_truth.board(known_truth.searches(), models)\n"
+    "rows, levels = shown.rows_of(board, {around!r}, {times}), shown.levels(models, {around!r})\n"
+    "shown.exhibit(rows, levels, {series!r}, {theme!r}, {height}).figure.show()",
 }  # fmt: skip
 """A template for each page: imports after `import skillviz`, lines, and an expression whose figure is shown."""
+LISTS = {
+    "jobs": "from skillviz import jobs\nfrom skillviz.runs.store import library\n\n"
+    "for job in jobs.list(library({folder}).stores[0], finished=True):\n"
+    "    print(job.status, job.kind, job.name)",
+    "studies": "from skillviz.runs.store import library\nfrom skillviz.studies.store import list_studies\n\n"
+    "for study in list_studies(library({folder})):\n"
+    "    print(study.name, study.record.status, *study.tables())",
+    "paper": "from skillviz.runs.store import library\n"
+    "from skillviz.studies.paper.experiments import EXPERIMENTS\nfrom skillviz.studies.store import list_studies\n\n"
+    "for study in list_studies(library({folder})):\n"
+    "    if study.tables() and study.record.experiment in EXPERIMENTS:\n"
+    "        tables = {{name: study.table(name) for name in study.tables()}}\n"
+    "        for one in EXPERIMENTS[study.record.experiment].verdicts(tables, study.record.scale):\n"
+    "            print(study.name, one.outcome, one.claim, sep=' | ')",
+    "study": STUDY + "for name in study.tables():\n    print(study.table(name))",
+}
+"""A template for each page, or view of one, that lists or tabulates without a figure."""
 
 
-def code(page: str, runs_dir: str = "", **choices: Any) -> str:
+def code(page: str, runs_dir: str = "", is_list: bool = False, **choices: Any) -> str:
     """Return the Python for a page at these choices, of at most ten lines after the imports.
 
     `runs_dir` is the folder of the user's runs if Python does not find it by itself; `runs` are ids of several runs.
+    With `is_list` the page's template is in LISTS.
     """
     choices["where"] = f", runs_dir={runs_dir!r}" if runs_dir else ""
+    choices["folder"] = repr(runs_dir) if runs_dir else ""
     if "runs" in choices:
         choices["runs"] = pprint.pformat(tuple(choices["runs"]), width=80, compact=True).replace("\n", "\n        ")
-    return f"import skillviz\n{PAGES[page].format(**choices)}"
+    lines = (LISTS if is_list else PAGES)[page].format(**choices)
+    return f"import skillviz\n{lines}" if "skillviz.open_" in lines else lines

@@ -21,9 +21,14 @@ def place() -> None:
 
 
 def show(page: str, **choices: Any) -> None:
-    """Draws the button with the code for the page's figure at these choices."""
+    """Draws the button with the code for the page's figure at these choices; only the first call of a page does."""
     made = codes.code(page, _runs_dir(), theme=theme(), **choices)
     draw(made, "Python that makes a figure of this page, with the same runs on the machine:")
+
+
+def show_list(page: str, **choices: Any) -> None:
+    """Draws the button with the code that prints the page's list, unless one is drawn."""
+    draw(codes.code(page, _runs_dir(), is_list=True, **choices), "Python that prints what this page lists:")
 
 
 def _runs_dir() -> str:
@@ -33,8 +38,8 @@ def _runs_dir() -> str:
 
 
 def draw(code: str, caption: str) -> None:
-    """Draws the button with this code."""
-    if (at := st.session_state.get(_PLACE)) is not None:
+    """Draws the button with this code, unless one is drawn."""
+    if (at := st.session_state.pop(_PLACE, None)) is not None:
         with at, st.popover("Show code", icon=":material/code:", type="tertiary", key="show-code"):
             st.caption(caption)
             st.code(code, language="python")

@@ -13,7 +13,7 @@ from skillviz.runs.folder import OPEN
 from skillviz.runs.run import Run
 from skillviz.runs.store import Unfinished
 from skillviz.show.briefs import run_labels
-from skillviz.ui import cache, exports, jobs_view, page
+from skillviz.ui import cache, exports, jobs_view, page, show_code
 from skillviz.ui.page_table import PAGES
 
 OPENING = "Jobs keep running when you close this page. Time left is measured on this machine."
@@ -24,6 +24,7 @@ SEEN = ("Status", "Job", "Ended (UTC)")  # the table's columns on the page
 
 def ended() -> None:
     """Draws the table of finished, cancelled or failed jobs that no card above shows, and the chosen one."""
+    show_code.show_list("jobs")
     with page.explained():
         studies, runs = jobs.list(cache.user_store(), finished=True, kind="study"), jobs.newest_first(cache.own_runs())
     if not studies and not runs:

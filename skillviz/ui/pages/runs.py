@@ -18,11 +18,23 @@ from skillviz.serving import sign_in
 from skillviz.show import run_fields, text
 from skillviz.show.briefs import RunBrief, matches, opening_brief, pair_labels, run_labels
 from skillviz.tasks.readable_names import readable_name
-from skillviz.ui import address, cache, controls, exports, form, job_words, jobs_view, page, page_table, run_list
+from skillviz.ui import (
+    address,
+    cache,
+    controls,
+    exports,
+    form,
+    job_words,
+    jobs_view,
+    page,
+    page_table,
+    run_list,
+    show_code,
+)
 from skillviz.ui.chart import below, selectable, theme
 from skillviz.ui.controls import action
 from skillviz.ui.pages.compare import FEWEST, MOST
-from skillviz.ui.run_bar import offered
+from skillviz.ui.run_bar import VARIANTS, offered
 
 CHOSEN = "chosen"  # in the address
 KEY, TABLE, PROBLEM, DELETED = "library.chosen", "library.table", "library.problem", "library.deleted"
@@ -30,6 +42,7 @@ POINTED = "library.pointed"  # session key: the run whose mark was clicked
 LINKED = 6  # up to this many chosen runs are written to the address
 FIRST = ("localizer", "share", "graft", *(row.title for row in run_list.UNLIKE_SHARES), "recovered", "ece")
 """The first columns: a phone shows only about four."""
+AXES = ("size", "recovered")  # of the plot, at first
 FEW_ROWS = 30  # the number of rows up to which all groups are open
 MOST_NOTED = 10_000  # characters of a note
 
@@ -176,9 +189,11 @@ def plot(shown: Sequence[RunBrief]) -> None:
         address.keep(address.RUN, opened)
         st.switch_page(page_table.PAGES["overview"].link(), query_params={address.RUN: opened})
     if len(shown) < FEWEST:
+        _code(*AXES)
         return
     fold = st.expander("Plot two numbers of these runs", key="table.plot", on_change="rerun")
     if not fold.open:
+        _code(*AXES)
         return
     names = tuple(run_fields.FIELDS)
     with fold:
@@ -187,12 +202,29 @@ def plot(shown: Sequence[RunBrief]) -> None:
                 controls.select(
                     axis, label, names, default, shown=lambda name: run_fields.FIELDS[name].title, width=320
                 )
-                for axis, label, default in (("x", "Across", "size"), ("y", "Up", "recovered"))
+                for axis, label, default in (("x", "Across", AXES[0]), ("y", "Up", AXES[1]))
             )
+        _code(x, y)
         exhibit = run_fields.scatter(run_fields.run_points(shown, x, y), x, y, theme())
         selectable(exhibit, name=exhibit.name, run_id="", alt=exhibit.alt, on_select=_pointed)
         st.caption("Click a mark to open its run.")
         below(exhibit, name=exhibit.name, title=exhibit.title, reads=exhibit.reads, table=exhibit.table)
+
+
+def _code(x: str, y: str) -> None:
+    """Draws the code for the plot of the runs that pass the filters."""
+    typed, localizers = st.session_state["form.search"].strip(), st.session_state["form.localizers"]
+    where = address.current("from") or "all"
+    passes = (
+        f"briefs.matches(one, {typed!r}, stores[0].note(one.id))" if typed else "",
+        f"one.localizer in {localizers!r}" if localizers else "",
+        {"you": "one.is_of_user", "skillviz": "not one.is_of_user"}.get(where, ""),
+    )
+    has_variants = where == "you" or address.current(VARIANTS) == "yes"
+    usual = f"briefs.usual(runs, {st.session_state[KEY]!r})  # without study variants"
+    show_code.show(
+        "runs", x=x, y=y, offered="runs" if has_variants else usual, passes=" and ".join(filter(None, passes)) or "True"
+    )
 
 
 def _pointed() -> None:

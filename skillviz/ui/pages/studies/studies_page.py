@@ -27,12 +27,13 @@ from skillviz.runs.tables import Column
 from skillviz.serving import sign_in
 from skillviz.show import studies as exhibits
 from skillviz.show import table_words, text
+from skillviz.show.checkpoints import panels as panels_of
 from skillviz.studies.paper.claims import Verdict
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.project import with_a_checkout
 from skillviz.tasks.readable_names import readable
-from skillviz.ui import address, cache, controls, exports, page, paper_words, study_choice, study_words
+from skillviz.ui import address, cache, controls, exports, page, paper_words, show_code, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.sparsity import figures as checkpoint_figures
 from skillviz.ui.pages.studies import start
@@ -199,6 +200,7 @@ def details(study: StudyFolder | None, row: DeltaGenerator) -> None:
     with page.explained():
         tables = {name: cache.study_table(study, name) for name in study.tables()}
     _pictures(study, tables, row)
+    show_code.show_list("study", study=study.name)
     study_choice.links(study, "studies")
     _tables(study, tables)
     _steps(study)
@@ -236,9 +238,15 @@ def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame], row: Delta
         PICTURES[name](study, tables[name], row if name == drawn[0] else st.container(horizontal=True))
 
 
+def _code(study: StudyFolder, function: str, *arguments: Any, table: str) -> None:
+    """Draws the code for a study's picture, which a function makes of a table and arguments; only of the first one."""
+    show_code.show("studies", study=study.name, function=function, arguments=arguments, table=table)
+
+
 def _shared(study: StudyFolder, table: pd.DataFrame, _: DeltaGenerator) -> None:
     """Draws the entries shared by regions, as a share of one region and of both."""
     kinds = [one for one in ("overlap", "iou") if (table["kind"] == one).any()]
+    _code(study, "studies.shared", kinds[0], table="study.table('overlap')")
     for place, one in zip(st.columns(len(kinds)), kinds, strict=True):
         with place:
             show(exhibits.shared(table, one, theme()), study.name)
@@ -248,6 +256,7 @@ def _histogram(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> 
     """Draws the confidence of the models on one task."""
     task = _one_of("sure-of", "Confidence on", table["task"], row)
     show(exhibits.histogram(table, task, theme()), study.name)
+    _code(study, "studies.histogram", task, table="study.table('histogram')")
 
 
 def _one_of(name: str, title: str, tasks: pd.Series, row: DeltaGenerator) -> str:
@@ -259,13 +268,16 @@ def _one_of(name: str, title: str, tasks: pd.Series, row: DeltaGenerator) -> str
 
 def _checkpoints(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
     """Draws the checkpoints of one task along fine-tuning, two figures per row."""
-    checkpoint_figures(table, _one_of("trained-on", "Fine-tuned on", table["id_task"], row), study.name)
+    task = _one_of("trained-on", "Fine-tuned on", table["id_task"], row)
+    checkpoint_figures(table, task, study.name)
+    _code(study, "checkpoints.panel", task, panels_of(table, task)[0], table="study.table('checkpoints')")
 
 
 def _settings(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
     """Draws the reached size and the score by the searches' settings."""
     task = _one_of("tried-on", "Task", table["task"], row)
     metric = task_metric(table.loc[table["task"] == task, "metric"])
+    _code(study, "studies.settings", task, "size", table="study.table('sensitivity')")
     for place, shown in zip(st.columns(2), ("size", metric), strict=True):
         with place:
             show(exhibits.settings(table, task, shown, theme()), study.name)
@@ -281,6 +293,7 @@ def _composition(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -
             width=min(BOX, width_of([*map(readable, names)])),
         )  # fmt: skip
     region = names[chosen]
+    _code(study, "studies.composition_by_layer", *region, table="study.table('composition')")
     left, right = st.columns(2)
     with left:
         show(exhibits.composition_by_layer(table, *region, theme()), study.name)
@@ -300,8 +313,10 @@ def _scores(study: StudyFolder, scores: pd.DataFrame, row: DeltaGenerator) -> No
         )  # fmt: skip
         scores = _of_one_checkpoint(study, scores)
     id_task, task = names[name]
-    points = every_point(scores, id_task, task)
-    for column, metric in zip(st.columns(2), panels(scored_metric(scores, task))[:2], strict=True):
+    points, metrics = every_point(scores, id_task, task), panels(scored_metric(scores, task))[:2]
+    table = f"every_point(study.table('scores'), {id_task!r}, {task!r})"
+    _code(study, "studies.scores_by_method", id_task, task, metrics[0], table=table)
+    for column, metric in zip(st.columns(2), metrics, strict=True):
         with column:
             show(exhibits.scores_by_method(points, id_task, task, metric, theme()), study.name)
 

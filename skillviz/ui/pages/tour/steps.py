@@ -43,7 +43,7 @@ from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
 from skillviz.show.surgery import Grafted
 from skillviz.tasks.readable_names import readable_name
 from skillviz.tasks.task import Task
-from skillviz.ui import address, cache, cards, controls, jobs_view, live, page, presenter
+from skillviz.ui import address, cache, cards, controls, jobs_view, live, page, presenter, show_code
 from skillviz.ui import page_table as pages
 from skillviz.ui.cards import STATES as MARKS
 from skillviz.ui.chart import show, theme
@@ -119,6 +119,8 @@ def draw_sentence(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerat
         logits = _sentence_logits(opening, words, sample)
         if logits is not None:
             _show_answers(opening, words, sample, logits)
+    if sample is not None:
+        show_code.show("tour sentence", run=opening.run.id, split=opening.split, example=sample.id, states=ENDS)
     if logits is not None:
         with right:
             true = sample.label if sample else None
@@ -169,6 +171,7 @@ def draw_wise_ft(
         label = "Mixing weight, from the pre-trained to the fine-tuned model"
         alpha = _alpha_slider(opening, grid, FINETUNED, WAY, label)
         points = _chosen_point(opening, grid, [task], FINETUNED, alpha)
+    _path_code(opening, [task], alpha)
     reads = "0% is the pre-trained model, 100% the fine-tuned one. The band is the 95% interval over sentences."
     with right:
         shown = points if is_revealed else _explored(points, alpha)
@@ -187,6 +190,7 @@ def draw_wise_graft(
         label = "Mixing weight, from the pre-trained model to the graft"
         alpha = _alpha_slider(opening, grid, GRAFT, SHIFT, label)
         points = _chosen_point(opening, grid, [task, other], GRAFT, alpha)
+        _path_code(opening, [other], alpha)
         presenter.small_print(text_other(opening.other))
     shown = _explored(points, alpha)
     if grid.nearest(other, FINETUNED, opening.record.size or 1, 0.0) is not None:
@@ -197,6 +201,14 @@ def draw_wise_graft(
         show(_along(opening, points if is_revealed else shown, points, other, reads), opening.run.id)
     asks = f"Which model is more accurate on the other domain ({opening.title(other)})?"
     return questions.graft_or_finetuned(asks, opening.other.scores, opening.task.metric)
+
+
+def _path_code(opening: OpeningRun, datasets: Sequence[str], alpha: float) -> None:
+    """Draws the code for both whole paths; the step shows the explored part."""
+    show_code.show(
+        "interpolation", run=opening.run.id, datasets=datasets, metric=opening.task.metric,
+        size=opening.record.size or 1, alpha=alpha,
+    )  # fmt: skip
 
 
 def _explored(points: pd.DataFrame, alpha: float) -> pd.DataFrame:
@@ -294,6 +306,7 @@ def draw_region(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator
         lines = pd.concat([stored, *by_chance[:1]], ignore_index=True)
         height = presenter.unenlarged(HEIGHT)
         show(tour.sizes(lines, opening.record, opening.split, size, row, is_revealed, theme(), height), opening.run.id)
+    show_code.show("sparsity", run=opening.run.id, name="sparsity")
     share = formats.share(opening.record.share)
     n = f"{opening.scores.n:,} test sentences"
     asks = f"With {share} of the parameters copied, which model is more accurate on the {n}?"
@@ -395,6 +408,8 @@ def draw_place(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator,
             layers = region.layers
             _part_numbers(opening, expression, region.size)
         else:
+            mapped = rivals.get(chosen, opening.run).id
+            show_code.show("tour place", run=mapped, height=presenter.unenlarged(HEIGHT))
             layers = page.stored_table(rivals[chosen], "layers") if chosen in rivals else layers
             _stored_numbers(opening, chosen, rivals.get(chosen))
     with right:
@@ -471,7 +486,12 @@ def draw_confidence(opening: OpeningRun, left: DeltaGenerator, right: DeltaGener
         least = controls.whole(SURE, "Minimum confidence, %", lowest, MOST, lowest, help=about("confidence")) / 100
         table = sure_answers(logits, labels, least)
         _show_claims(table, len(labels), is_revealed)
-    bins = bins if is_revealed else bins.assign(accuracy=np.nan, low=np.nan, high=np.nan)
+    hidden = [] if is_revealed else ["accuracy", "low", "high"]
+    bins = bins.assign(**dict.fromkeys(hidden, np.nan))
+    show_code.show(
+        "tour confidence", run=opening.run.id, split=opening.split, states=COMPARED, bins=BINS, hidden=hidden,
+        least=least, height=presenter.unenlarged(HEIGHT),
+    )  # fmt: skip
     with right:
         show(tour.sureness(bins, least, theme(), presenter.unenlarged(HEIGHT)), opening.run.id)
     return questions.calibrated(opening.scores)
@@ -601,11 +621,12 @@ def text_other(other: TransferNote) -> str:
 
 @dataclass(frozen=True)
 class Sample:
-    """A test sentence, its class, and its stored logits [label] by state."""
+    """A test sentence, its class, its stored logits [label] by state, and the example's id."""
 
     text: str
     label: int
     logits: Mapping[str, np.ndarray]
+    id: str
 
 
 @dataclass(frozen=True)
@@ -716,7 +737,10 @@ def _drawn(opening: OpeningRun, texts: pd.DataFrame) -> list[Sample]:
     cases = {"changed": ~before & after, "right": before & after, "wrong": before & ~after}
     first = [int(i) for case, count in SAMPLE_CASES for i in np.flatnonzero(cases[case] & fits)[:count]]
     places = list(dict.fromkeys([*first, *np.flatnonzero(fits)]))[: sum(count for _, count in SAMPLE_CASES)]
-    by_text = {str(words.iloc[i]): (int(labels[i]), {state: z[i] for state, z in logits.items()}) for i in places}
+    by_text = {
+        str(words.iloc[i]): (int(labels[i]), {state: z[i] for state, z in logits.items()}, str(words.index[i]))
+        for i in places
+    }
     return [Sample(sentence, *row) for sentence, row in by_text.items()]
 
 
@@ -731,6 +755,7 @@ def draw_job(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator, i
             f"{formats.count(opening.scores.n)}."
         )
         _button(spec, job)
+    show_code.draw(spec.python(), "Python that makes this run:")
     is_finished = job is not None and job.status == "finished"
     with right:
         if job is None:
@@ -822,7 +847,9 @@ def draw_hidden_skill(
         )
     with right:
         shown = tuple(SERIES) if is_revealed else ("graft",)
-        show(exhibits.exhibit(rows, levels, shown, theme(), presenter.unenlarged(BOARD_HEIGHT)))
+        height = presenter.unenlarged(BOARD_HEIGHT)
+        show(exhibits.exhibit(rows, levels, shown, theme(), height))
+    show_code.show("tour hidden", around=distractor, times=TIMES, series=shown, height=height)
     choices = {name: questions.SHARE_CHOICES[name] for name in SHARES}
     found = float(best["precision"])
     answer = next(name for name, (low, high) in SHARES.items() if low <= np.round(found, 4) < high)
