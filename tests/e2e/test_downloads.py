@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 from zipfile import ZipFile
 
+import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
@@ -150,6 +151,46 @@ def test_every_download_of_a_chart_is_what_it_says(theme: str, ids: dict[str, st
             assert heading[-1].startswith("95% intervals over") and "95% intervals over" in pdf, name
         page.get_by_text("is saved, as large as the chart is now").wait_for()
         page.context.close()
+
+
+AT_WHOLE_PIXELS = """(plot, ground) => {
+  const copy = plot.cloneNode(true), [width, height] = [plot.clientWidth, plot.clientHeight];
+  copy.querySelectorAll(".modebar-container").forEach(bar => bar.remove());
+  Object.assign(copy.style, {position: "fixed", left: 0, top: 0, width: `${width}px`, height: `${height}px`,
+                             zIndex: 2147483647, background: ground});
+  document.body.append(copy);
+  return {x: 0, y: 0, width, height};
+}"""
+"""Puts what is drawn of a chart on the page's corner, because its own place may be at a part of a pixel."""
+
+
+def off(screen: np.ndarray, picture: np.ndarray) -> tuple[int, float]:
+    """Return the largest difference of a pixel's colors (0 to 255), and the share of pixels that differ by over 8.
+
+    `picture` has its heading above the chart."""
+    apart = np.abs(screen.astype(int) - picture[-len(screen) :].astype(int)).max(-1)
+    return int(apart.max()), float((apart > 8).mean())
+
+
+@pytest.mark.parametrize(
+    ("name", "theme"), [("sparsity", "light"), ("calibration", "dark"), ("overview", "light"), ("compare", "light")]
+)
+def test_a_saved_picture_has_the_pixels_of_the_screen(
+    name: str, theme: str, ids: dict[str, str], address: str, visit: Visit
+) -> None:
+    """Letters' edges are smoothed differently in an image and on a page, so a pixel may differ by up to a half there."""
+    query = f"run={ids['stagewise0']}&runs={ids['stagewise0']},{ids['random']}"
+    page = visit(f"{address}/{name}?{query}", color_scheme=theme, device_scale_factor=2)
+    page.locator(".js-plotly-plot .main-svg").first.wait_for()
+    card = page.locator(f"[data-testid='stVerticalBlock']:has(.js-plotly-plot):has(summary:has-text('{FOLD}'))").last
+    card.locator("summary", has_text=FOLD).click()
+    picture = np.asarray(Image.open(io.BytesIO(saved(page, "Picture (PNG)")[1])).convert("RGB"))
+    corner = card.locator(".js-plotly-plot").first.evaluate(AT_WHOLE_PIXELS, f"rgb{GROUND[theme]}")
+    screen = np.asarray(Image.open(io.BytesIO(page.screenshot(clip=corner))).convert("RGB"))
+    largest, share = off(screen, picture)
+    assert screen.shape[1] == picture.shape[1] and largest < 128 and share < 0.01
+    moved = off(np.roll(screen, 2, axis=1), picture)
+    assert moved[0] > 128 and moved[1] > 0.01, "one pixel of the screen beside its place would be seen"
 
 
 def check_zip(content: bytes, root: Path, ids: list[str], tmp_path: Path) -> ZipFile:
