@@ -21,6 +21,7 @@ SkillvizError                the interface shows its sentence; any other error i
 ├── NotEnoughMemory          a run that needs more memory than is free
 ├── NoCluster                a cluster that is not here, is not set up, or refuses the job
 ├── NotSignedIn              the deployment requires sign-in
+├── NoClass                  a class of a hosted tour that has ended or is full, or one class too many
 ├── LiveError                the worker behind the live pages did not answer
 │   └── Superseded           a newer request took this one's place
 └── StoreError               the folder of runs
@@ -193,6 +194,13 @@ class NotSignedIn(SkillvizError):
     title = "Not signed in"
     hint = "Sign in on the dashboard."
     page_hint = "Reload the page and sign in."
+
+
+class NoClass(SkillvizError):
+    """A class of a hosted tour has ended, never existed or is full, or the server hosts no more classes."""
+
+    title = "No such class"
+    page_hint = hint = "Ask your teacher for the link."
 
 
 class LiveError(SkillvizError):

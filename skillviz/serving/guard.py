@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
@@ -25,6 +26,8 @@ REFUSED = "This dashboard answers its own pages alone. Behind a proxy, set brows
 OF_PAGES = ("rerun_script", "stop_script", "file_urls_request", "app_heartbeat")
 """Messages to Streamlit that concern only the tab that sends them. `is_of_page` accepts two more."""
 METRICS = "/_stcore/metrics"  # names and sizes of all caches, readable without sign-in
+BROWSER = "skillviz_browser"
+"""The cookie that tells the browsers of a class apart: a random number, until the browser is closed."""
 Headers = Sequence[tuple[bytes, bytes]]
 
 
@@ -57,7 +60,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 is_page = dict(headers).get(b"content-type", b"").startswith(b"text/html")
-                more = [*frame_headers(), *(self.page_headers() if is_page else ())]
+                more = [*frame_headers(), *((*self.page_headers(), *browser_cookie(scope)) if is_page else ())]
                 message = {**message, "headers": headers + more}
             await send(message)
 
@@ -139,3 +142,10 @@ def frame_headers() -> list[tuple[bytes, bytes]]:
     policy = (b"content-security-policy", f"frame-ancestors 'self' {others}".strip().encode("latin-1", "replace"))
     # older browsers support only this header, which cannot name other sites
     return [policy] if others else [policy, (b"x-frame-options", b"SAMEORIGIN")]
+
+
+def browser_cookie(scope: Scope) -> list[tuple[bytes, bytes]]:
+    """The header that gives a browser its cookie BROWSER; none if it has one. No script can read the cookie."""
+    if f"{BROWSER}=".encode() in dict(scope["headers"]).get(b"cookie", b""):
+        return []
+    return [(b"set-cookie", f"{BROWSER}={secrets.token_hex(16)}; Path=/; HttpOnly; SameSite=Lax".encode())]

@@ -129,6 +129,12 @@ def show(exhibit: Exhibit, run_id: str = "", of: str = "") -> None:
     )
 
 
+def alone(exhibit: Exhibit) -> None:
+    """Draws the figure of an exhibit without its card and downloads, for a place inside another card."""
+    st.plotly_chart(as_shown(exhibit), **_settings(exhibit.name, "", exhibit.alt))
+    _drew(exhibit.name)
+
+
 def selectable(
     of: Drawing, *, name: str, run_id: str, alt: str, on_select: Any, by: Literal["points", "box"] = "points"
 ) -> Any:

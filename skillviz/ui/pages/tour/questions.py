@@ -19,6 +19,7 @@ from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdic
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
+from skillviz.serving.classroom import Asked
 from skillviz.show import sentences
 from skillviz.show.interpolation_grid import estimate as point
 
@@ -235,7 +236,7 @@ def ask_question(name: str, question: Question) -> None:
             if is_revealed:
                 counts = question.answer is not None and answer != NOT_CHOSEN
                 checked[name] = (answer, answer == question.answer if counts else None)
-                _show_verdict(question, answer)
+                show_verdict(question, answer)
             else:
                 st.button(
                     "Reveal", on_click=_reveal, args=(name,), key=f"tour.reveal.{name}",
@@ -267,7 +268,7 @@ def forget_answers() -> None:
     st.session_state.pop(ANSWERS, None)
 
 
-def _show_verdict(question: Question, answer: str) -> None:
+def show_verdict(question: Asked, answer: str) -> None:
     """Draws whether the answer is right, in words and with an icon, and the numbers behind it."""
     right = question.choices.get(question.answer or "", "")
     verdict = st.container(key=VERDICT)

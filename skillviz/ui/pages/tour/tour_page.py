@@ -11,9 +11,10 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz.serving.classroom import Classroom
 from skillviz.show.glossary import about
 from skillviz.ui import address, controls, presenter
-from skillviz.ui.pages.tour import questions, steps
+from skillviz.ui.pages.tour import classroom, questions, steps
 from skillviz.ui.pages.tour.questions import Question
 from skillviz.ui.pages.tour.steps import OpeningRun
 
@@ -53,6 +54,11 @@ STEPS = (
 CONTROLS = (steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps.SHIFT, steps.AROUND, steps.JOB)
 
 
+def style() -> None:
+    """Draws the style of the page; called before anything else of it."""
+    st.html(STYLE)
+
+
 def current() -> int:
     """The number of the step in the address or the session, 1 for the first; it is written to the address."""
     number = address.choice(STEP, range(1, len(STEPS) + 1), 1)
@@ -60,41 +66,50 @@ def current() -> int:
     return number
 
 
-def bar(number: int) -> None:
-    """Draws the progress, the number of right answers, and the buttons Back, Next, Present and Start over."""
+def bar(number: int, room: Classroom | None) -> None:
+    """Draws the progress, the number of right answers, and the buttons Back, Next, Present, Host this tour and Start
+    over; for the host of a class, its menu in place of the last two."""
     words, last = f"Step {number} of {len(STEPS)}", number == len(STEPS)
     with st.container(horizontal=True, vertical_alignment="center", key="tour-bar"):
         st.button("Back", on_click=_go, args=(number - 1,), disabled=number == 1, shortcut="Left")
-        st.progress(number / len(STEPS), " · ".join(filter(None, [words, questions.score()])))
+        st.progress(number / len(STEPS), " · ".join(filter(None, [words, "" if room else questions.score()])))
         st.button(
             "Next", on_click=_go, args=(number + 1,), disabled=last, type="secondary" if last else "primary",
             shortcut="Right",
         )  # fmt: skip
         presenter.enter()
+        if room is not None:
+            classroom.menu(room)
+            return
+        classroom.host_button()
         st.button(
             "Start over", on_click=reset, type="tertiary", icon=":material/restart_alt:",
             help="Clears answers and choices.",
         )  # fmt: skip
 
 
-def draw(number: int, opening: OpeningRun) -> None:
-    """Draws the step: heading and text, control and result, question. It fits in a window 720 pixels high."""
+def draw(number: int, opening: OpeningRun, room: Classroom | None) -> None:
+    """Draws the step: heading and text, control and result, question. It fits in a window 720 pixels high.
+
+    A class that this page hosts is shown the step too, once all of it is drawn."""
     step = STEPS[number - 1]
-    st.html(STYLE)
     left, right = st.columns(2, gap="medium")
     with left:
         st.markdown(f"## {step.title}", help=about(*step.words))
         st.markdown(step.says(opening))
-    question = step.draw(opening, left, right, str(number) in questions.answers())
-    if question is not None:
+    is_revealed = room.is_revealed(number) if room else str(number) in questions.answers()
+    question = step.draw(opening, left, right, is_revealed)
+    if room is not None:
+        classroom.ask(room, number, step.title, step.says(opening), question)
+    elif question is not None:
         questions.ask_question(str(number), question)
-        if number < len(STEPS):
-            with st.container(key="tour-next"):
-                st.button("Next step", on_click=_go, args=(number + 1,), type="primary", width="stretch")
+    if question is not None and number < len(STEPS):
+        with st.container(key="tour-next"):
+            st.button("Next step", on_click=_go, args=(number + 1,), type="primary", width="stretch")
     if number == 1 and (source := steps.text_source(opening)):
         presenter.small_print(source)
     if number == len(STEPS):
-        steps.further(opening, str(number) in questions.answers())
+        steps.further(opening, is_revealed)
 
 
 def reset() -> None:
@@ -108,6 +123,6 @@ def _go(number: int) -> None:
     address.keep(STEP, str(number), is_default=number == 1)
 
 
-def follow(number: int) -> None:
+def follow(number: int, room: Classroom | None) -> None:
     """Scrolls up at a new step, and moves the keyboard focus from a pressed *Reveal* to the answer."""
-    _mount(key=NAME, data={"step": number, "revealed": len(questions.answers())}, height=1)
+    _mount(key=NAME, data={"step": number, "revealed": room.revealed() if room else len(questions.answers())}, height=1)
