@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_, sub
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,6 +164,22 @@ def _estimate(mean: Left, kind: str = "") -> dict[str, Any]:
     half = mean.half()
     low, high = cut(kind, mean.value - half, mean.value + half)
     return {"value": mean.value, "low": low, "high": high, "seeds": mean.seeds}
+
+
+class Shared(NamedTuple):
+    """The size of some tasks' union, the entries that any other task's region also holds, and those of each."""
+
+    size: int
+    shared: int
+    by_task: dict[str, int]
+
+
+def shared_with_others(regions: Mapping[str, Region], chosen: Sequence[str]) -> Shared:
+    """Return the counts of the union of the chosen tasks' regions, against the regions of all other tasks."""
+    union = reduce(or_, (regions[task] for task in chosen))
+    rest = {task: region for task, region in regions.items() if task not in chosen}
+    own = reduce(sub, rest.values(), union)
+    return Shared(union.size, union.size - own.size, {task: (union & region).size for task, region in rest.items()})
 
 
 def overlap_of_localizers(runs: Sequence[Run], of: str = "stagewise") -> pd.DataFrame:

@@ -131,6 +131,13 @@ TABLES = {
             Column("region_tasks", TASKS, "", "the tasks whose regions are united; of a single task it alone"), TASK,
             Column("purified", "bool", "", "after a few mask steps on the joint loss"), *ESTIMATE, N, SEEDS,
         )),
+        Table("subsets", (
+            Column("region_tasks", TASKS, "", "the tasks of the subset"), TASK,
+            Column("what", "str", "", "union: the union of the subset's regions; exclusive: without the entries that "
+                   "regions of other tasks also hold; thinned: without as many entries drawn at random; random: random "
+                   "entries, as many in each tensor as the union; trained: a model fine-tuned on the subset alone"),
+            SIZE, *ESTIMATE, N, SEEDS,
+        )),
         Table("stages", (
             Column("mode", "str", "", "naive, grafting or independent"),
             Column("stage", "int64", "", "tasks trained so far, from 1"),

@@ -36,10 +36,16 @@ KINDS = {
 }
 SINGLE, UNION_OF, PURIFIED = "its own region alone", "union", "union, purified"
 CHOSEN = "this region"
+WITHOUT_SHARED, WITHOUT_RANDOM = "without shared entries", "without random entries"
+RANDOM_OF, TRAINED_ON = "random entries", "model of this subset"
 UNION_STYLES = {
     UNION_OF: Style("union", STATES["grafted"].color, "diamond", "solid"),
     CHOSEN: Style("this region", STATES["grafted"].color, "diamond", "solid"),
     PURIFIED: Style("union, purified", "#8B3FD9", "star", "longdash"),
+    WITHOUT_SHARED: Style("without entries that other tasks share", "#A16207", "triangle-up", "dash"),
+    WITHOUT_RANDOM: Style("without as many random entries", "#A16207", "triangle-up-open", "dash"),
+    RANDOM_OF: Style("as many random entries (null)", LOCALIZERS["random"].color, "x", "dot"),
+    TRAINED_ON: Style("a model of these tasks alone", STATES["finetuned"].color, "circle", "solid"),
     SINGLE: Style("the task's own region alone", "#1D5FD1", "square-open", "dot"),
 }
 SOURCE_STYLES = {
@@ -222,11 +228,11 @@ def _cells(
 def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: str, height: int | None) -> go.Figure:
     """Return a figure with one row per task, one mark per group; `frame` has task, group, value, low, high (shares)."""
     tasks, groups = ordered(frame["task"].astype(str), ()), ordered(frame["group"].astype(str), styles)
-    figure = canvas(theme, height or 150 + 54 * len(tasks), title, "task")
+    figure = canvas(theme, height or 150 + max(54, 16 * len(groups)) * len(tasks), title, "task")
     for number, group in enumerate(groups):
         marks = frame[frame["group"] == group]
         marks = marks.assign(place=marks["task"].map(tasks.index)).sort_values("place", kind="stable")
-        offset = 0.22 * (number - (len(groups) - 1) / 2)
+        offset = min(0.22, 0.8 / len(groups)) * (number - (len(groups) - 1) / 2)
         style = styles[group] if group in styles else Style(group, INK[theme], "circle", "solid")
         value, low, high = (100 * marks[c].to_numpy(float) for c in ("value", "low", "high"))
         bars = {"array": np.nan_to_num(high - value), "arrayminus": np.nan_to_num(value - low)}

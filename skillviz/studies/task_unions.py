@@ -11,12 +11,16 @@ import hashlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import reduce
+from math import prod
+from operator import or_, sub
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skillviz.analysis import overlaps
+from skillviz.core.draws import MATCHED, control_of, uniform
 from skillviz.core.intervals import Interval, percentile_interval, relative_gain, whole_and_resampled
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.metrics import metric_row, statistic
@@ -30,8 +34,11 @@ from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
+from skillviz.studies.finetuned_model import folder_of, task_name
 from skillviz.studies.results import Results
+from skillviz.tasks import registry
 from skillviz.tasks.definition import definition
+from skillviz.tasks.leaks import Unseen, unseen
 from skillviz.tasks.readable_names import family
 
 if TYPE_CHECKING:
@@ -46,6 +53,10 @@ BOOTSTRAPS, EXAMPLES = 8, 192
 """The number of bootstrap samples of a run's training examples, and their size, for searching regions again."""
 CONTROLS = ("random", "movement")
 BASE, FINETUNED = "pretrained", "finetuned"
+JOINT = " + "
+UNION, EXCLUSIVE, THINNED, RANDOM, TRAINED = "union", "exclusive", "thinned", "random", "trained"
+"""The rows of a subset of tasks: the union of its regions; the union without the entries that regions of other tasks
+also hold; without as many entries drawn at random; as many random entries in each tensor; a model of these tasks."""
 Runs = Mapping[str, Mapping[int, Run]]
 """The runs of the regions: by task, then mask seed."""
 
@@ -118,6 +129,42 @@ class TaskUnion:
     tasks: tuple[str, ...]
     regions: tuple[Region, ...]
     purified: bool = False
+    what: str = UNION
+
+
+def subset_unions(regions: Mapping[str, Mapping[int, Region]]) -> list[TaskUnion]:
+    """Return for each subset of the tasks, one task included, its union and the regions that it is compared with.
+
+    The union is compared with random regions of as many entries in each tensor: they need no search, and a search of
+    shuffled movements would have to be made for every task and seed. Without the entries of other tasks' regions it is
+    compared with the union without as many of its entries, drawn at random. Only mask seeds that every task has count.
+    """
+    seeds = sorted(set.intersection(*map(set, regions.values())))
+    groups = [*((task,) for task in regions), *unions(list(regions), {task: family(task) for task in regions})]
+    made = []
+    for group in groups if seeds else []:
+        whole = [reduce(or_, (regions[task][seed] for task in group)) for seed in seeds]
+        rest = [[regions[task][seed] for task in regions if task not in group] for seed in seeds]
+        kinds = {UNION: whole, RANDOM: [random_like(one, seed) for one, seed in zip(whole, seeds, strict=True)]}
+        if len(group) < len(regions):
+            kinds[EXCLUSIVE] = [reduce(sub, others, one) for one, others in zip(whole, rest, strict=True)]
+            kinds[THINNED] = [
+                thinned(one, own.size, seed) for one, own, seed in zip(whole, kinds[EXCLUSIVE], seeds, strict=True)
+            ]
+        made += [
+            TaskUnion(f"{JOINT.join(group)}, {what}", group, tuple(of), what=what) for what, of in kinds.items()
+        ]  # fmt: skip
+    return made
+
+
+def random_like(region: Region, seed: int) -> Region:
+    """Return a random region with as many entries in each tensor."""
+    return control_of(region, MATCHED, np.cumsum([0, *map(prod, region.shapes.values())]), seed)
+
+
+def thinned(region: Region, size: int, seed: int) -> Region:
+    """Return `size` of the region's entries, drawn at random."""
+    return Region.from_flat(region.flat()[uniform(region.size, size, seed)], region.shapes)
 
 
 @dataclass(frozen=True)
@@ -187,6 +234,77 @@ def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Inter
     down, up = np.nan_to_num([examples.value - examples.low, examples.high - examples.value])
     over = mean_of_intervals(by_seed, by_seed - down, by_seed + up)
     return Interval(over.value, over.low, over.high)
+
+
+def leaks_of(runs: Runs) -> dict[str, Unseen]:
+    """Return the test examples of each task that occur in the other tasks' training data."""
+    specs = [next(iter(by_seed.values())).spec for by_seed in runs.values()]
+    return unseen([registry.task(spec.task, "task") for spec in specs])
+
+
+def gain_rows(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion]) -> list[dict[str, Any]]:
+    """Return one row per region and task: relative gain (Eq. 5), mean over mask seeds."""
+    return [
+        {
+            "region": one.label, "region_tasks": one.tasks, "task": task, "purified": one.purified,
+            **gain_of(of_task, of_task.grafts[one.label, one.purified]),
+        }
+        for one in unions
+        for task, of_task in scored.items()
+    ]  # fmt: skip
+
+
+def subset_rows(
+    scored: Mapping[str, TaskScores],
+    unions: Sequence[TaskUnion],
+    trained: Mapping[tuple[str, ...], Mapping[str, np.ndarray]],
+) -> list[dict[str, Any]]:
+    """Return the rows of `subsets`: relative gain (Eq. 5) of every union, and of the models trained on a subset.
+
+    `trained` are logits by the subset and the task, on the same examples as `scored`.
+    """
+    rows = [
+        {
+            "region_tasks": one.tasks, "task": task, "what": one.what,
+            "size": float(np.mean([region.size for region in one.regions])),
+            **gain_of(of_task, of_task.grafts[one.label, one.purified]),
+        }
+        for one in unions
+        for task, of_task in scored.items()
+    ]  # fmt: skip
+    return rows + [
+        {"region_tasks": group, "task": task, "what": TRAINED, "size": np.nan, **gain_of(scored[task], [logits])}
+        for group, by_task in trained.items()
+        for task, logits in by_task.items()
+    ]
+
+
+def gain_of(scored: TaskScores, grafts: Sequence[np.ndarray]) -> dict[str, Any]:
+    """Return value, low, high, n and seeds of the relative gain of these grafts."""
+    gain = mean_relative_gain(scored, grafts)
+    return {
+        "value": gain.value, "low": gain.low, "high": gain.high, "n": len(scored.labels), "seeds": len(grafts),
+    }  # fmt: skip
+
+
+def trained_on_subsets(results: Results, runs: Runs, leaked: Mapping[str, frozenset[str]]) -> dict[Any, Any]:
+    """Return logits of the study's models of fewer tasks than the regions' model, by their tasks, then the task.
+
+    They are of the same examples as `scored`. A model that is not finished is left out.
+    """
+    found: dict[tuple[str, ...], dict[str, np.ndarray]] = {}
+    for model in results.plan.finetuned:
+        group = tuple(map(task_name, model.tasks))
+        if set(group) < set(runs) and group not in found and folder_of(model).is_dir():
+            specs = {task: next(iter(runs[task].values())).spec for task in group}
+            found[group] = {
+                task: scored(
+                    results.session, spec.model_copy(update={"finetuned": model.path(spec.task)}), [],
+                    leaked[task], results.store.root,
+                ).finetuned
+                for task, spec in specs.items()
+            }  # fmt: skip
+    return found
 
 
 @dataclass

@@ -185,6 +185,19 @@ def gain(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     )
 
 
+def subsets(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
+    """Return the rows of the subset of the first two tasks: its regions lose half of what they give to the others."""
+    group, given = tuple(tasks[:2]), {"union": 0.8, "exclusive": 0.7, "thinned": 0.75, "random": 0.1, "trained": 1.0}
+    rows = [
+        (group, task, what, (value if task in group else value / 4) + random.normal(0, 0.01))
+        for what, value in given.items()
+        for task in tasks
+        if what != "trained" or task in group
+    ]
+    frame = pd.DataFrame(rows, columns=["region_tasks", "task", "what", "value"])
+    return with_ends(frame, 0.06).assign(size=20_000.0, n=600, seeds=3)
+
+
 def stages(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the accuracy of every task after every stage: naive training forgets, grafting does not."""
     order, metrics = tasks[:3], ("accuracy", "ece")
@@ -335,7 +348,7 @@ def _whole(make: Make) -> Make:
 FAKE_TABLES: dict[str, Make] = {
     make.__name__: _whole(make)
     for make in (
-        scores, differences, recovered, overlap, isolation, gain, stages, composition, histogram, paths, stability,
-        sensitivity, checkpoints, note,
+        scores, differences, recovered, overlap, isolation, gain, subsets, stages, composition, histogram, paths,
+        stability, sensitivity, checkpoints, note,
     )
 }  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.overlaps import shared_with_others
 from skillviz.analysis.tables import check
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, ModelNotFound
@@ -18,6 +19,7 @@ from skillviz.runs.record import TaskNote
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.studies import task_sequence, task_unions
+from skillviz.studies.finetuned_model import task_name
 from skillviz.studies.paper.experiments import EXPERIMENTS, figure7, figure8, table4
 from skillviz.studies.paper.scales import SCALES, size_text
 from skillviz.studies.task_unions import TaskScores, TaskUnion, mean_relative_gain, unions
@@ -331,3 +333,55 @@ def test_ways_between_the_models_are_means_over_mask_seeds(tmp_path: Any) -> Non
     assert found.query(f"{whole} and task == id_task")["value"].iloc[0] == pytest.approx(
         own[own["dataset"] == runs[0].datasets[0]]["value"].mean()
     )
+
+
+SHAPES = {"a": (4, 5), "b": (10,)}
+OF_TASKS = {"x": [0, 1, 2, 20], "y": [1, 2, 3, 21], "z": [2, 9, 22]}
+
+
+def test_the_unions_of_every_subset_are_purified_and_have_nulls_of_equal_count() -> None:
+    """For x and y: 6 entries in all, 5 of them without z's entry 2, and random ones, 4 in `a` and 2 in `b`."""
+    regions = {
+        task: {seed: Region.from_flat(np.array(flat), SHAPES) for seed in (0, 1)} for task, flat in OF_TASKS.items()
+    }
+    made = {(one.tasks, one.what): one.regions for one in task_unions.subset_unions(regions)}
+    flat = {key: [set(region.flat().tolist()) for region in of] for key, of in made.items()}
+    assert flat[("x", "y"), "union"] == 2 * [{0, 1, 2, 3, 20, 21}]
+    assert flat[("x", "y"), "exclusive"] == 2 * [{0, 1, 3, 20, 21}]
+    assert flat[("x",), "exclusive"] == 2 * [{0, 20}]
+    for group in (("x",), ("x", "y")):
+        for draw, union in zip(flat[group, "thinned"], flat[group, "union"], strict=True):
+            assert len(draw) == len(flat[group, "exclusive"][0]) and draw < union
+    counts = [{name: len(index) for name, index in one.indices.items()} for one in made[("x", "y"), "random"]]
+    assert counts == 2 * [{"a": 4, "b": 2}] and flat[("x", "y"), "random"][0] != flat[("x", "y"), "random"][1]
+    assert (("x", "y", "z"), "exclusive") not in made, "no task is outside"
+    assert len(made) == 6 * 4 + 2
+
+
+def test_a_model_of_the_subset_and_its_unions_are_rows_of_one_table() -> None:
+    """The model of the subset is as good as the model of all, the random region as bad as the base."""
+    place, labels = np.arange(300), np.zeros(300, np.int64)
+    base, tuned = (np.stack([np.where(place < right, 1.0, -1.0), 0.0 * place], axis=1) for right in (100, 300))
+    region = Region.from_flat(np.array([1, 2]), SHAPES)
+    union = TaskUnion("x, random", ("x",), (region, region), what="random")
+    grafts = {("x, random", False): (base, base)}
+    scored = {"x": TaskScores(TaskNote(name="x", labels=("no", "yes")), labels, base, tuned, grafts)}
+    table = check(pd.DataFrame(task_unions.subset_rows(scored, [union], {("x", "y"): {"x": tuned}})), "subsets")
+    columns = ["region_tasks", "what", "value", "n", "seeds"]
+    assert table[columns].values.tolist() == [[("x",), "random", 0.0, 300, 2], [("x", "y"), "trained", 1.0, 300, 1]]
+    assert table["size"].iloc[0] == 2 and np.isnan(table["size"].iloc[1])
+
+
+def test_shared_entries_are_counted_once_and_for_each_task() -> None:
+    counts = shared_with_others(
+        {task: Region.from_flat(np.array(flat), SHAPES) for task, flat in OF_TASKS.items()}, ("x",)
+    )
+    assert counts == (4, 2, {"y": 2, "z": 1})
+
+
+def test_subsets_have_a_model_each_and_the_regions_of_figure_8() -> None:
+    plans = {name: planned(name, "small") for name in ("subsets", "figure8")}
+    assert {step.key for step in plans["figure8"].of("localize")} == {s.key for s in plans["subsets"].of("localize")}
+    names = sorted(tuple(map(task_name, model.tasks)) for model in plans["subsets"].finetuned)
+    assert len(names) == len(set(names)) == 11 and ("cr", "snli") in names
+    assert {(len(m.tasks), m.steps) for m in plans["subsets"].finetuned} == {(2, 10_000), (3, 15_000), (4, 20_000)}

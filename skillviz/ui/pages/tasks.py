@@ -10,12 +10,21 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
+from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED, Shared, shared_with_others
 from skillviz.analysis.tables import empty, of_its_own_task
 from skillviz.core import formats
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED, ClaimVerdict
 from skillviz.plots.overlap import CHANCE
-from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
+from skillviz.plots.tasks import (
+    CHOSEN,
+    PURIFIED,
+    RANDOM_OF,
+    SINGLE,
+    TRAINED_ON,
+    UNION_OF,
+    WITHOUT_RANDOM,
+    WITHOUT_SHARED,
+)
 from skillviz.runs.run import Run
 from skillviz.show import tasks as exhibits
 from skillviz.show import text
@@ -27,9 +36,10 @@ from skillviz.ui import cache, controls, live, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.chip import chip_text
 
-TABLES = ("overlap", "isolation", "gain", "stability", "scores")
+TABLES = ("overlap", "isolation", "gain", "stability", "scores", "subsets")
 KINDS = {"overlap": "of one region", "iou": "of both (IoU)"}
 WHICH = {"single": "of one task", "unions": "unions", "purified": "unions, purified"}
+SUBSETS = {"exclusive": WITHOUT_SHARED, "thinned": WITHOUT_RANDOM, "random": RANDOM_OF, "trained": TRAINED_ON}
 SHARES = {"overlap": "of one region's entries", "iou": "of the entries of both regions"}
 
 
@@ -143,11 +153,16 @@ def union(tables: TaskTables) -> None:
     if not chosen:
         st.info("Choose one or more tasks. Their regions are grafted together.")
         return
-    rows = stored(tables, chosen)
+    rows, subset = stored(tables, chosen), of_subset(tables, chosen)
     if rows.empty:
         rows = _live_union(tables, chosen)
-    if rows.empty:
-        return
+    if len(rows):
+        rows = pd.concat([rows, subset[rows.columns]], ignore_index=True) if len(subset) else rows
+        _draw_union(tables, rows, chosen)
+    _shared(tables, subset, chosen)
+
+
+def _draw_union(tables: TaskTables, rows: pd.DataFrame, chosen: Sequence[str]) -> None:
     known = rows[rows["value"].notna()]
     left_out = [task for task in tables.tasks if task in set(rows["task"]) - set(known["task"])]
     st.markdown(union_words(known, chosen, left_out))
@@ -166,6 +181,30 @@ def stored(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
         what = pd.Series(CHOSEN, index=gain.index)
     parts = [gain.assign(what=what)[same], gain.assign(what=SINGLE)[of_its_own_task(gain) & ~same]]
     return pd.concat(parts, ignore_index=True)[["task", "what", "value", "low", "high", "n", "seeds"]]
+
+
+def of_subset(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
+    """The rows of `stored` for the nulls of the union, the union without shared entries, and a model of the subset."""
+    table = tables.tables["subsets"]
+    same = table["region_tasks"].map(lambda tasks: set(tasks) == set(chosen)).astype(bool)
+    rows = table[same & table["what"].isin(SUBSETS) & ~table["task"].isin(tables.without_gain)]
+    return rows.assign(what=rows["what"].map(SUBSETS)).reset_index(drop=True)
+
+
+def _shared(tables: TaskTables, subset: pd.DataFrame, chosen: Sequence[str]) -> None:
+    """Draws the entries that regions of other tasks share, the effect of removing them, and a model of the subset."""
+    runs = regions_of(tables)
+    if set(tables.tasks) == set(runs):
+
+        def sentence() -> str:
+            counts = shared_with_others({task: run.region() for task, run in runs.items()}, chosen)
+            return shared_words(counts, chosen, next(iter(runs.values())).spec.seed)
+
+        with page.explained():
+            st.markdown(cache.computed(("shared", *chosen), [tables.study], sentence))
+    st.markdown(subset_words(subset, chosen, len(tables.tasks)), help=about("matched"))
+    if subset.empty:
+        st.code("python -m skillviz reproduce subsets --scale small", language=None, wrap_lines=True)
 
 
 def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
@@ -323,6 +362,37 @@ def union_words(rows: pd.DataFrame, chosen: Sequence[str], left_out: Sequence[st
         return sentence
     names = formats.listed([text.tasks(task) for task in left_out], 8)
     return f"{sentence} On {names} the multi-task model gains nothing."
+
+
+def shared_words(counts: Shared, chosen: Sequence[str], seed: int) -> str:
+    """The size of the union, and the entries that regions of other tasks also hold; of one mask seed."""
+    size = f"The {'union' if len(chosen) > 1 else 'region'} has {counts.size:,} parameters (mask seed {seed})"
+    if not counts.by_task:
+        return f"{size}. No task is outside it, so there is nothing to remove."
+    each = [f"{text.tasks(task)} {count:,}" for task, count in counts.by_task.items()]
+    share = formats.percent(counts.shared / max(counts.size, 1))
+    return f"{size}. Regions of other tasks share {counts.shared:,} of them ({share}): {formats.listed(each, 8)}."
+
+
+def subset_words(subset: pd.DataFrame, chosen: Sequence[str], tasks: int) -> str:
+    """The gains without shared entries, of random entries and of a model of the subset, beside what has none."""
+
+    def gains(what: str, inside: bool = True) -> str:
+        rows = subset[(subset["what"] == what) & (subset["task"].isin(chosen) == inside)].to_dict("records")
+        each = [_brought_back(str(row["task"]), row) for row in rows]
+        return formats.listed(each, 8) if each else chip_text(NOT_MEASURED)
+
+    lines = []
+    if tasks > len(chosen):
+        for side, where in ((True, "Inside the subset"), (False, "Outside")):
+            lines.append(
+                f"{where}, the union without shared parameters recovers {gains(WITHOUT_SHARED, side)}; without as many "
+                f"random ones {gains(WITHOUT_RANDOM, side)}."
+            )
+    lines.append(f"As many random parameters in each tensor (the null) recover {gains(RANDOM_OF)}.")
+    if len(chosen) > 1 and tasks > len(chosen):
+        lines.append(f"A model fine-tuned on this subset alone reaches {gains(TRAINED_ON)}.")
+    return " ".join(lines)
 
 
 def _brought_back(task: str, row: Any) -> str:

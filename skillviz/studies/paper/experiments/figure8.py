@@ -13,7 +13,6 @@ from skillviz.analysis.overlaps import isolation, overlap
 from skillviz.analysis.run_tables import stability_of_runs
 from skillviz.analysis.scores import score_rows
 from skillviz.analysis.tables import notes
-from skillviz.core.intervals import Interval
 from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.region import Region
 from skillviz.core.stability import bootstrap_regions
@@ -23,12 +22,20 @@ from skillviz.runs.run import Run
 from skillviz.studies import task_unions
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.multi_task_regions import regions_of_tasks
 from skillviz.studies.paper.region_comparisons import gains, helps_itself, related_share_more
-from skillviz.studies.paper.scales import size_text
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row, trained, tuning_row
-from skillviz.studies.task_unions import BOOTSTRAPS, EXAMPLES, Runs, TaskScores, TaskSessions, TaskUnion
-from skillviz.tasks import registry
-from skillviz.tasks.leaks import Unseen, unseen
+from skillviz.studies.task_unions import (
+    BOOTSTRAPS,
+    EXAMPLES,
+    JOINT,
+    Runs,
+    TaskScores,
+    TaskSessions,
+    TaskUnion,
+    gain_rows,
+    leaks_of,
+)
 from skillviz.tasks.readable_names import family
 
 if TYPE_CHECKING:
@@ -36,21 +43,10 @@ if TYPE_CHECKING:
     from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
-LOCALIZER = "stagewise"
-JOINT = " + "
-
 
 def entries(scale: Scale) -> list[Entry]:
     """Return one model of all tasks, and a region of each task, searched from the empty region with every mask seed."""
-    names = scale.some("multi")
-    steps = scale.training.get("steps")
-    training = {**scale.training, **({"steps": len(names) * steps} if steps else {})}
-    run = {
-        **scale.several_tasks(MULTI_TASK, names, training), **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER,
-        "options": {"start_share": 0.0, "candidate_share": 1.0}, "size": size_text(scale.sizes[0]),
-        "seed": list(scale.mask_seeds),
-    }  # fmt: skip
-    return [run]
+    return [regions_of_tasks(scale)]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
@@ -100,29 +96,6 @@ def bootstrapped(session: Session, run: Run) -> list[Region]:
 
 def _every(runs: Runs) -> list[Run]:
     return [run for by_seed in runs.values() for run in by_seed.values()]
-
-
-def leaks_of(runs: Runs) -> dict[str, Unseen]:
-    """Return the test examples of each task that occur in the other tasks' training data."""
-    specs = [next(iter(by_seed.values())).spec for by_seed in runs.values()]
-    return unseen([registry.task(spec.task, "task") for spec in specs])
-
-
-def gain_rows(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion]) -> list[dict[str, Any]]:
-    """Return one row per region and task: relative gain (Eq. 5), mean over mask seeds."""
-    return [
-        {
-            "region": one.label, "region_tasks": one.tasks, "task": task, "purified": one.purified,
-            **_estimate(task_unions.mean_relative_gain(of_task, of_task.grafts[one.label, one.purified])),
-            "n": len(of_task.labels), "seeds": len(one.regions),
-        }
-        for one in unions
-        for task, of_task in scored.items()
-    ]  # fmt: skip
-
-
-def _estimate(gain: Interval) -> dict[str, float]:
-    return {"value": gain.value, "low": gain.low, "high": gain.high}
 
 
 def _unions(
