@@ -197,6 +197,16 @@ TABLES = {
             LOCALIZER, SIZE, SHARE, METRIC, *SCORED, *CHANCE,
             Column("seeds", "int64", "", "mask seeds"), N,
         )),
+        Table("federated", (
+            Column("tasks", TASKS, "", "the clients' tasks; of a single task, the clients share its training rows"),
+            Column("clients", "int64", "", "clients of a round"),
+            Column("send", "str", "", "full: all values; region: those that the client's first round moved most; "
+                   "random: as many random ones"), SIZE, SHARE,
+            Column("round", "int64", "", "rounds so far; 0 is the base"), TASK,
+            Column("what", "str", "", "score: the task's metric of the server's model on test; bytes: sent by all "
+                   "clients of the task in the round; membership: AUC of a client's training rows against test "
+                   "rows, by the loss of the server's model with what the client sent"), *ESTIMATE, N, SEEDS,
+        )),
         Table("note", (Column("text", "str", "", "what the study must say about itself"),)),
     )
 }  # fmt: skip

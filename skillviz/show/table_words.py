@@ -28,6 +28,8 @@ TITLES = {
     "overlap": "shared entries",
     "isolation": "related and unrelated tasks",
     "gain": "what regions give",
+    "subsets": "subsets of tasks",
+    "federated": "federated training",
     "stages": "stages",
     "composition": "composition of regions",
     "histogram": "confidence",

@@ -14,6 +14,7 @@ from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import check, notes
 from skillviz.core.localizers.table import RIVALS
 from skillviz.models.finetune.recipes import FEW, RECIPES
+from skillviz.studies.federated import federated_table
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
@@ -54,6 +55,7 @@ def tables_of_any_study(results: Results) -> dict[str, pd.DataFrame]:
         "stability": stability_of_runs(results.runs(), finetuned_labels(results)),
         **stages,
         **shared,
+        **federated_table(results),
         "note": notes(*sentences(observations), *without_gain(observations, drawn), *of_stages, *of_shared),
     }
 

@@ -17,13 +17,14 @@ from typing import Any
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.errors import BadInput, refuse
 from skillviz.models.adapters import placement_of
-from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RECIPES, RETRAIN, SGD
+from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RECIPES, RETRAIN, SENDS, SGD
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.runs.plan import read_expression
 from skillviz.runs.score import ScoreSpec, read_score_spec
 from skillviz.runs.spec import KEY, RunSpec, read_spec, region_of
+from skillviz.studies.federated import FEDERATED, FederatedSpec, read_federated
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
-from skillviz.studies.spec import MOST_COMBINATIONS, OF_ENTRIES, StudySpec, combinations, expanded, merged
+from skillviz.studies.spec import MOST_COMBINATIONS, OF_ENTRIES, StudySpec, combinations, expanded, listed, merged
 from skillviz.studies.step import ARTIFACTS, TABLE, StudyStep, name_of
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
@@ -142,7 +143,13 @@ class _Steps:
     labelled: set[tuple[str, str]] = field(default_factory=set)  # for fast search in long lists
     needed: int = 0
 
-    def add(self, kind: str, spec: FineTunedSpec | RunSpec | ScoreSpec, needs: tuple[str, ...], labels: Labels) -> str:
+    def add(
+        self,
+        kind: str,
+        spec: FineTunedSpec | RunSpec | ScoreSpec | FederatedSpec,
+        needs: tuple[str, ...],
+        labels: Labels,
+    ) -> str:
         """Add the step if it is new, and return its key; raises BadInput if there are too many steps."""
         key = spec.key()
         is_new = key not in self.labels
@@ -206,7 +213,9 @@ class _Entry:
         recipe = self.values.get("recipe")
         if recipe is None and "finetune" in self.values:
             recipe = SGD
-        if recipe is None:
+        if "federated" in self.values:
+            self._federated()
+        elif recipe is None:
             self._study_of(None, self._task(), (), {})
         elif recipe == CONTINUAL:
             self._continual()
@@ -228,7 +237,7 @@ class _Entry:
         recipe = values.get("recipe")
         refuse(
             (
-                "tasks" in values and recipe not in (MULTI_TASK, CONTINUAL),
+                "tasks" in values and recipe not in (MULTI_TASK, CONTINUAL) and "federated" not in values,
                 f"'tasks' goes with recipe: {MULTI_TASK} or {CONTINUAL}; one task is called `task`.",
             ),
             (
@@ -267,6 +276,18 @@ class _Entry:
             at_stage = {**labels, "stage": stage, "stage_task": last, "stage_task_name": name_of(last)}
             for task in tasks[:stage]:
                 self._scored(model.path(task, stage), model.readout, task, (key,), at_stage)
+
+    def _federated(self) -> None:
+        """Add a federation for each value of `send`: one client per task, or clients that share one task's rows."""
+        fields, tuning = _fields(self.values["federated"], FEDERATED), self.values.get("finetune") or {}
+        tasks = self._tasks() if "tasks" in self.values else (self._task(),)
+        shared = {
+            name: self.values[name] for name in (*SHARED, "max_test", "seed") if self.values.get(name) is not None
+        }
+        tuned = {name: tuning[name] for name in ("head", "batch_size", "lr") if name in tuning}
+        for send in listed(fields.get("send", SENDS)):
+            spec = read_federated({**shared, **tuned, **fields, "tasks": tasks, "send": send})
+            self.steps.add(FEDERATED, spec, (), {**self._common(tasks[0]), "tasks": tasks, "seed": spec.seed})
 
     def _study_of(self, model: FineTunedSpec | None, task: str, needs: tuple[str, ...], labels: Labels) -> None:
         """Add the entry's run on one pair, or its scores alone if the localizer is none."""

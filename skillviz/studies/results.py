@@ -13,6 +13,7 @@ from skillviz.runs.artifact import LOCALIZE, SCORE
 from skillviz.runs.run import Run
 from skillviz.runs.score import Score
 from skillviz.runs.store import Store
+from skillviz.studies.federated import FEDERATED, Federated
 from skillviz.studies.finetuned_model import RECORD, FineTunedSpec, folder_of, task_name
 from skillviz.studies.plan import StudyPlan, fits
 from skillviz.studies.spec import StudySpec
@@ -58,6 +59,10 @@ class Results:
         """Return the finished scores of the study with these labels."""
         by_key = self._snapshot.of(SCORE)
         return [by_key[step.key] for step in self.plan.of(SCORE, **labels) if step.key in by_key]
+
+    def federations(self) -> list[Federated]:
+        """Return the finished federations of the study."""
+        return list(self._snapshot.of(FEDERATED).values())
 
     def entry(self, of: Run | Score, **labels: Any) -> dict[str, Any]:
         """Return the labels of a run or of scores; if several entries have it, the first one that fits `labels`."""

@@ -21,7 +21,7 @@ from skillviz.tasks.yaml_files import read_yaml
 
 EXPANDED = ("base", "task", "k_shot", "data_seed", "recipe", "finetune.seed", "localizer", "size", "seed")
 """Fields whose lists mean every combination; the last varies fastest, so that a pair's runs are consecutive."""
-OF_ENTRIES = ("recipe", "finetune", "tasks", "mode", "region", "also", "label", "size")
+OF_ENTRIES = ("recipe", "finetune", "tasks", "mode", "region", "also", "label", "size", "federated")
 """Fields of an entry that a RunSpec does not have."""
 
 MODELS = ("base", "finetuned")
@@ -82,8 +82,9 @@ class StudySpec(BaseModel):
     and instead of `finetuned` a `recipe` with `finetune` (fields of a FineTunedSpec): the model is made first. Also:
     `tasks` (multi-task, continual), `mode` (naive or grafting), `region` (fields of a RunSpec, whose region is
     retrained or owned), `also` (other tasks to score on), `label` (a name of its own for tables). `localizer: none`
-    only fine-tunes and scores. Lists in EXPANDED mean every combination; `sizes` is one run of several sizes. `request`
-    names the paper's experiment; callers that rely on it must check that the entries are the experiment's.
+    only fine-tunes and scores. `federated` (fields of a FederatedSpec) is a federation instead of a run. Lists in
+    EXPANDED mean every combination; `sizes` is one run of several sizes. `request` names
+    the paper's experiment; callers that rely on it must check that the entries are the experiment's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -15,10 +15,13 @@ from skillviz.runs.artifact import CURRENT, Artifact, Change, RunArtifact, Store
 from skillviz.runs.record import Failure
 from skillviz.runs.record_failure import failure_of
 from skillviz.runs.score import ScoreArtifact
+from skillviz.studies.federated import FederatedArtifact
 from skillviz.studies.finetuned_model import FineTunedArtifact, task_name
 
 TABLE = "table"
-ARTIFACTS: dict[str, Any] = {each.kind: each for each in (FineTunedArtifact, RunArtifact, ScoreArtifact)}
+ARTIFACTS: dict[str, Any] = {
+    each.kind: each for each in (FineTunedArtifact, RunArtifact, ScoreArtifact, FederatedArtifact)
+}
 KINDS = (*ARTIFACTS, TABLE)
 
 

@@ -15,12 +15,13 @@ from skillviz.core.formats import NOT_MEASURED, counted
 from skillviz.core.formats import time_left as left_words
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.runs.store import Store
+from skillviz.studies.federated import FEDERATED
 from skillviz.studies.plan import StudyPlan, study_plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE, StudyStep
 
-NOUNS = {FINETUNE: "model", LOCALIZE: "run", SCORE: "score"}
+NOUNS = {FINETUNE: "model", LOCALIZE: "run", SCORE: "score", FEDERATED: "federation"}
 
 
 @dataclass

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from skillviz.core import formats
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.show import text
+from skillviz.studies.federated import FEDERATED
 from skillviz.studies.paper import costs
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import SCALES, is_file
@@ -19,7 +20,7 @@ from skillviz.tasks.project import located, with_a_checkout
 from skillviz.tasks.readable_names import readable
 from skillviz.ui import cache
 
-STEP_KINDS = {FINETUNE: "fine-tuning", LOCALIZE: "localization", SCORE: "scoring"}
+STEP_KINDS = {FINETUNE: "fine-tuning", LOCALIZE: "localization", SCORE: "scoring", FEDERATED: "federation"}
 OURS = ["python", "-m", "skillviz"]
 PLAIN = re.compile(r"[\w./,=@:+%-]+")
 

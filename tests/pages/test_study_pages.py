@@ -41,7 +41,7 @@ from tests.studies.fake_tables import BASE, FAKE_TABLES, TASKS
 from tests.tiny import tiny_pair, tiny_task
 from tests.ui.driven import charts, copied, figures, labels, lacks, opened, pressed, said, with_tables
 
-CHARTS = {"methods": 7, "studies": 15, "paper": 2}
+CHARTS = {"methods": 7, "studies": 17, "paper": 2}
 QUERY = {"methods": {}, "studies": {"view": "study"}, "paper": {"item": "table1"}}
 COMPARED = ("scores", "differences")
 

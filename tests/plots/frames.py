@@ -339,6 +339,10 @@ def stages() -> pd.DataFrame:
     return fake_tables.stages(TASKS, np.random.default_rng(2))
 
 
+def federated() -> pd.DataFrame:
+    return fake_tables.federated(TASKS, np.random.default_rng(2))
+
+
 def stability() -> pd.DataFrame:
     """Return the stability at one size, from two sources."""
     return pd.DataFrame(

@@ -323,6 +323,22 @@ def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
     return with_ends(frame, np.where(is_needed, np.nan, 0.02))
 
 
+def federated(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
+    """Return three rounds of four clients that share the first task: messages of a region reveal less."""
+    sends = {"full": (1.0, 4e8, 0.6), "region": (0.95, 1e7, 0.53), "random": (0.7, 1e7, 0.5)}
+    rows = [
+        (send, size, number, what, {"score": 0.5 + 0.1 * number * gain, "bytes": size, "membership": auc}[what])
+        for send, (gain, size, auc) in sends.items()
+        for number in range(4)
+        for what in ("score", "bytes", "membership")
+        if number or what == "score"
+    ]
+    frame = with_ends(pd.DataFrame(rows, columns=["send", "size", "round", "what", "value"]), 0.02)
+    return frame.assign(
+        tasks=[(tasks[0],)] * len(rows), task=tasks[0], clients=4, share=0.01, n=600, seeds=3,
+    )  # fmt: skip
+
+
 def note(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the study's notes."""
     return pd.DataFrame({"text": ["Three mask seeds, one data seed.", "12 examples of cr were left out."]})
@@ -349,6 +365,6 @@ FAKE_TABLES: dict[str, Make] = {
     make.__name__: _whole(make)
     for make in (
         scores, differences, recovered, overlap, isolation, gain, subsets, stages, composition, histogram, paths,
-        stability, sensitivity, checkpoints, note,
+        stability, sensitivity, checkpoints, federated, note,
     )
 }  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from skillviz.core.formats import listed
 from skillviz.core.localizers.table import PAPER
@@ -39,6 +39,12 @@ SGD, RETRAIN, MULTI_TASK, CONTINUAL = "sgd", "graft-retrain", "multi-task", "con
 ONE_TASK = "skillviz.models.finetune.run:train"
 ALL_TASKS = "skillviz.models.finetune.multi_task:train"
 SEQUENCE = "skillviz.models.finetune.continual:train"
+
+
+Send = Literal["full", "region", "random"]
+"""What a client of a federation sends: all values; those of its region, the entries that its first round moved most; as
+many random entries, the null."""
+SENDS = FULL, REGION, RANDOM = get_args(Send)
 
 
 @dataclass(frozen=True)

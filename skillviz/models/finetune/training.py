@@ -260,11 +260,18 @@ def evaluate(model: TrainableModel, encoded: Encoded, metric: str, positive: int
     if encoded.has_reference and isinstance(readout, CausalReadout):
         generated = scores_of_generated(model.model, batches, readout, rows)
         return score(generated, encoded.labels, metric, positive)
+    return score(logits_of(model, encoded), encoded.labels, metric, positive)
+
+
+def logits_of(model: TrainableModel, encoded: Encoded) -> np.ndarray:
+    """Return the class scores of the current model on these examples, float32 [n, label]."""
+    readout, batches = make_readout(model.readout, encoded), Batches(encoded, model.device)
+    model.model.eval()
     logits = np.empty((len(encoded), encoded.n_labels), dtype=np.float32)
     with torch.inference_mode():
-        for batch in batches.micro(rows):
+        for batch in batches.micro(np.arange(len(encoded))):
             logits[batch.rows] = readout.logits(model.model, batch).float().cpu().numpy()
-    return score(logits, encoded.labels, metric, positive)
+    return logits
 
 
 def metric_values(model: TrainableModel, data: TrainingData, split: str = "validation") -> dict[str, float]:

@@ -162,7 +162,7 @@ def union(tables: TaskTables) -> None:
     _shared(tables, subset, chosen)
 
 
-def _draw_union(tables: TaskTables, rows: pd.DataFrame, chosen: Sequence[str]) -> None:
+def _draw_union(tables: TaskTables, rows: pd.DataFrame, chosen: tuple[str, ...]) -> None:
     known = rows[rows["value"].notna()]
     left_out = [task for task in tables.tasks if task in set(rows["task"]) - set(known["task"])]
     st.markdown(union_words(known, chosen, left_out))

@@ -25,8 +25,8 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.tables import Column
 from skillviz.serving import sign_in
+from skillviz.show import federated, table_words, text
 from skillviz.show import studies as exhibits
-from skillviz.show import table_words, text
 from skillviz.show.checkpoints import panels as panels_of
 from skillviz.studies.paper.claims import Verdict
 from skillviz.studies.paper.experiments import EXPERIMENTS
@@ -273,6 +273,15 @@ def _checkpoints(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -
     _code(study, "checkpoints.panel", task, panels_of(table, task)[0], table="study.table('checkpoints')")
 
 
+def _federated(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
+    """Draws the finding of a federation on one task, and its rounds."""
+    task = _one_of("federated-on", "Federated on", table["task"], row)
+    st.markdown(federated.finding(table, task))
+    for place, what in zip(st.columns(2), federated.TITLES, strict=True):
+        with place:
+            show(federated.rounds(table, task, what, theme()), study.name)
+
+
 def _settings(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
     """Draws the reached size and the score by the searches' settings."""
     task = _one_of("tried-on", "Task", table["task"], row)
@@ -331,8 +340,8 @@ def _of_one_checkpoint(study: StudyFolder, scores: pd.DataFrame) -> pd.DataFrame
 
 
 PICTURES = {
-    "checkpoints": _checkpoints, "scores": _scores, "overlap": _shared, "histogram": _histogram,
-    "sensitivity": _settings, "composition": _composition,
+    "federated": _federated, "checkpoints": _checkpoints, "scores": _scores, "overlap": _shared,
+    "histogram": _histogram, "sensitivity": _settings, "composition": _composition,
 }  # fmt: skip
 """The functions that draw a table's pictures, in the order of the page."""
 
