@@ -15,7 +15,7 @@ STYLES = {
     "region": Style("values in a region", STATES["grafted"].color, "diamond", "solid"),
     "random": Style("as many random values", LOCALIZERS["random"].color, "x", "dot"),
 }
-AXES = {"score": ("test metric, %", 100.0), "membership": ("membership AUC", 1.0)}
+AXES = {"score": ("test metric, %", 100.0), "membership": ("membership AUC (0.5: chance)", 1.0)}
 ROUND = "round, number"
 
 
@@ -43,9 +43,6 @@ def by_round(federated: pd.DataFrame, what: str = "score", *, theme: str = "ligh
             )
         )  # fmt: skip
     if what == "membership":
-        figure.add_hline(
-            y=0.5, line={"color": SOFT_INK[theme], "width": 1, "dash": "dot"}, annotation_text="chance",
-            annotation_position="bottom right",
-        )  # fmt: skip
+        figure.add_hline(y=0.5, line={"color": SOFT_INK[theme], "width": 1, "dash": "dot"})
     figure.update_xaxes(tickvals=sorted(set(rows["round"])))
     return figure

@@ -183,7 +183,7 @@ SLIP = "disagrees with itself"
         ("studies", {"view": "study"}, [(("table2", *COMPARED), {"zero": "ft"})], None, ["`table2-small`"], []),
         ("studies", {"view": "study"}, [(("table1",), CANCELLED)], 0,
          ["**cancelled** 20 Nov 2026, 10:05 UTC, no tables yet"], ["made 20 Nov"]),
-        ("studies", {"view": "study", "table": "recovered"}, [(("table1",), {})], 15,
+        ("studies", {"view": "study", "table": "recovered"}, [(("table1",), {})], 17,
          ["- **gain wanted, %** (`gain_share`)", "the share of the fine-tuning gain that was to be recovered"], []),
         ("methods", {}, [(("table1", "scores", "note"), {})], 4, ["no paired comparison"], []),
         at("slow", "methods", {"study": "figure9-small"}, [(("table1",), {}), (("figure9",), {})], 7,

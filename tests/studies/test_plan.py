@@ -300,7 +300,7 @@ def test_without_a_size_or_seed_of_its_own_a_region_has_the_entrys(planned: Plan
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"recipe": "sdg"}, "'sdg' is not a recipe; known: sgd"),
     ({"recipe": "sgd", "localizer": "stagewize"}, "'stagewize' is not a localizer; known: "),
-    ({"recipe": "sgd", "colour": 1}, "others, recipe, finetune, tasks, mode, region, also, label, size."),
+    ({"recipe": "sgd", "colour": 1}, "others, recipe, finetune, tasks, mode, region, also, label, size, federated."),
     ({"recipe": "sgd", "localizer": "none", "colour": 1}, "'colour' is not a field of a run"),
     ({"recipe": "sgd", "finetune": {1: 2}}, "'finetune' takes fields"),
     ({"recipe": "sgd", "finetune": {"colour": 1}}, "'colour' is not a field of a fine-tuned model; known: base"),
