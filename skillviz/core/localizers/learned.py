@@ -18,7 +18,7 @@ from skillviz.core.localizers.simple import only_step
 from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, LotteryOptions, RankedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import moved_first, top
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, BadModel
 
 
 class Mask:
@@ -78,7 +78,7 @@ def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions, 
 
     The rounded mask with the best score is kept, including the initial one (on a tie, the earlier one).
     """
-    mask = Mask(problem, _base(problem, options), options.bias, seed)
+    mask = Mask(problem, _base(problem, options, seed), options.bias, seed)
     best = _Best(problem, options, seed)
     with problem.at_base_afterwards():
         if resume:
@@ -100,7 +100,7 @@ def learned_ranked(
     problem: Problem, size: int, *, seed: int, options: RankedOptions, resume: State | None = None
 ) -> Search:
     """The `size` entries with the strongest scores after the same descent; exact size. Ours."""
-    return (yield from descended(problem, _base(problem, options), size, seed, options, resume))
+    return (yield from descended(problem, _base(problem, options, seed), size, seed, options, resume))
 
 
 def descended(
@@ -181,10 +181,45 @@ class _Best:
         self.region = state["best_region"].to(self.problem.flat.device)
 
 
-def _base(problem: Problem, options: LearnedOptions) -> Tensor:
-    if options.base_indices is None and options.base == "movement":
-        return top(problem.tau.abs(), max(1, round(options.base_share * problem.d)))
-    return torch.tensor(options.base_indices or (), dtype=torch.long, device=problem.flat.device)
+def _base(problem: Problem, options: LearnedOptions, seed: int) -> Tensor:
+    """Return the entries from which the mask starts: those given, or the start that the option names."""
+    if options.base_indices is not None:
+        return torch.tensor(options.base_indices, dtype=torch.long, device=problem.flat.device)
+    return STARTS[options.base](problem, max(1, round(options.base_share * problem.d)), seed)
+
+
+def _movement(problem: Problem, count: int, seed: int) -> Tensor:
+    return top(problem.tau.abs(), count)
+
+
+def _empty(problem: Problem, count: int, seed: int) -> Tensor:
+    return torch.empty(0, dtype=torch.long, device=problem.flat.device)
+
+
+def _random(problem: Problem, count: int, seed: int) -> Tensor:
+    """The same entries as the localizer `random` at this size and seed."""
+    return torch.from_numpy(problem.drawn(count, seed)).to(problem.flat.device)
+
+
+def _lowest_layer(problem: Problem, count: int, seed: int) -> Tensor:
+    """The top movers of the lowest layer, all of it if it is smaller; raises BadModel for a model without layers."""
+    bounds = problem.table.offsets.tolist()
+    layers = [one.layer for one in problem.table.parameters]
+    lowest = min((layer for layer in layers if layer is not None), default=None)
+    if lowest is None:
+        raise BadModel(
+            "base=lowest-layer needs a model with numbered layers, and this one has none; use base=movement."
+        )
+    parts = [
+        torch.arange(start, end, device=problem.flat.device)
+        for layer, start, end in zip(layers, bounds[:-1], bounds[1:], strict=True)
+        if layer == lowest
+    ]
+    inside = torch.cat(parts)
+    return inside[top(problem.tau[inside].abs(), min(count, len(inside)))]
+
+
+STARTS = {"movement": _movement, "empty": _empty, "random": _random, "lowest-layer": _lowest_layer}
 
 
 def _calibrated(problem: Problem, mask: Mask, size: int, options: LearnedOptions, seed: int) -> float:

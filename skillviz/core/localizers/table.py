@@ -172,9 +172,18 @@ def _bias(paper: float | None = None) -> Any:  # beyond 100, exp(bias) overflows
     return option(10.0, "Bias", "How far every parameter starts from being switched.", high=100.0, paper=paper)
 
 
+STARTS = {
+    "movement": "top movement",
+    "empty": "no entry",
+    "random": "a uniform draw",
+    "lowest-layer": "top movement of the lowest layer",
+}
+"""The regions from which the learned mask may start, in words; all but the empty one have the same size."""
+
+
 def _base(default: str, paper: str | None = None) -> Any:
-    sentence = "The region the mask starts from: top movement, or none."
-    return option(default, "Start from", sentence, choices=("movement", "empty"), paper=paper)
+    listed = ", ".join(STARTS.values())
+    return option(default, "Start from", f"The region the mask starts from: {listed}.", choices=(*STARTS,), paper=paper)
 
 
 def _selection(default: str, paper: str | None = None) -> Any:
@@ -293,8 +302,8 @@ class LinearizedOptions:
 class LearnedOptions:
     """The published constants: 100 steps of 1024 examples, learning rate 1e7, bias 10.
 
-    `base`: the start of the mask: `movement` (the top `base_share` of d by movement) or `empty`; the entries in
-    `base_indices` instead, if there are any. `selection`: the examples that select the best step, scored every
+    `base`: the start of the mask, one of STARTS, with `base_share` of d entries; the entries in `base_indices` instead,
+    if there are any. `selection`: the examples that select the best step, scored every
     `score_every` steps and at the last; `train+validation` is the published rule.
     """
 
@@ -304,7 +313,7 @@ class LearnedOptions:
     bias: float = _bias(paper=10.0)
     base: str = _base("movement", paper="movement")
     base_share: float = option(
-        1e-5, "Size of the start (share)", "How large the start is, if it is top movement.", high=1.0, paper=1e-5
+        1e-5, "Size of the start (share)", "How large the start is, if it is not empty.", high=1.0, paper=1e-5
     )
     selection: str = _selection("validation", paper="train+validation")
     score_every: int = option(10, "Steps between scores", "The last step is always scored.", paper=1)

@@ -14,7 +14,7 @@ import torch
 from skillviz.core.draws import stratified
 from skillviz.core.localizers.candidates import Candidates, biases_of
 from skillviz.core.localizers.frank_wolfe import frank_wolfe
-from skillviz.core.localizers.learned import Mask, learned, learned_ranked, lottery
+from skillviz.core.localizers.learned import STARTS, Mask, learned, learned_ranked, lottery
 from skillviz.core.localizers.record import Search, State
 from skillviz.core.localizers.simple import first_order, movement, random
 from skillviz.core.localizers.stagewise import Growth, Judge, stagewise
@@ -38,7 +38,7 @@ from skillviz.core.localizers.table import (
 from skillviz.core.objective import Objective
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
-from skillviz.errors import BadInput, BadSize
+from skillviz.errors import BadInput, BadModel, BadSize
 from tests.core.by_hand import by_hand, refuses
 from tests.core.localizers.test_every_localizer import start
 from tests.core.problems import (
@@ -340,6 +340,63 @@ def test_the_learned_mask_keeps_the_best_step(selection: str) -> None:
     found = order_of(learned(problem, 1, seed=0, options=options))
     assert len(judged) == 1 + 5, "scored at the start, every second step and the last"
     assert sorted(found) == max(judged, key=lambda row: row[0])[1]
+
+
+def slow_start(name: str, problem: Problem, count: int, seed: int) -> set[int]:
+    """Return a start of the mask by loops over the tensors."""
+    moved = problem.tau.abs().tolist()
+    if name == "random":
+        return {*problem.drawn(count, seed).tolist()}
+    lowest, at = [], 0
+    for one in problem.table.parameters:
+        lowest += range(at, at + one.size) if one.layer == 0 else []
+        at += one.size
+    of = {"movement": range(problem.d), "lowest-layer": lowest, "empty": []}[name]
+    return {*sorted(of, key=lambda entry: (-moved[entry], entry))[:count]}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_mask_starts_from_so_many_entries_of_its_kind(name: str, problem: Problem) -> None:
+    """A rate that flips nothing keeps the start; the seed matters for a random one alone."""
+    count = 37
+
+    def kept(seed: int = 2, **changes: Any) -> set[int]:
+        values = {"steps": 1, "batch_size": 4, "lr": 1e-3, "selection": "none", "base": name, **changes}
+        return set(
+            order_of(learned(problem, 1, seed=seed, options=LearnedOptions(base_share=count / problem.d, **values)))
+        )
+
+    if name == "empty":
+        refuses(BadInput, "empty after 1 steps", kept)
+        return
+    assert kept() == kept() == slow_start(name, problem, count, 2) and len(kept()) == count
+    assert (kept(seed=3) == kept()) == (name != "random") and kept(base_indices=(1, 5)) == {1, 5}
+    others = [slow_start(other, problem, count, 2) for other in STARTS if other != name]
+    assert kept() not in others, "a planted other start would pass"
+
+
+def test_the_start_by_movement_is_the_default_to_the_bit() -> None:
+    options = {"steps": 4, "batch_size": 4, "lr": 1e5, "base_share": 9e-3}
+    found = [
+        finish(
+            learned(tiny_problem(), 1, seed=3, options=LearnedOptions(**options, **more)),
+            lambda step: step.state["scores"],
+        )
+        for more in ({}, {"base": "movement"}, {"base": "random"})
+    ]
+    (default, first), (same, second), (other, _) = found
+    assert all(map(torch.equal, default, same)) and first.order.tolist() == second.order.tolist()
+    assert not all(map(torch.equal, default, other))
+
+
+def test_a_lowest_layer_is_taken_whole_if_it_is_smaller_and_refused_without_layers(problem: Problem) -> None:
+    lowest = sum(one.size for one in problem.table.parameters if one.layer == 0)
+    options = {"steps": 1, "batch_size": 4, "lr": 1e-3, "selection": "none", "base": "lowest-layer", "base_share": 1.0}
+    assert len(order_of(learned(problem, 1, seed=0, options=LearnedOptions(**options)))) == lowest < problem.d
+    bare = [replace(one, layer=None) for one in problem.table.parameters]
+    table = replace(problem.table, parameters=tuple(bare))
+    other = Mock(wraps=problem, d=problem.d, tau=problem.tau, table=table, flat=problem.flat)
+    refuses(BadModel, "use base=movement", order_of, learned(other, 1, seed=0, options=LearnedOptions(**options)))
 
 
 def test_a_mask_that_flips_nothing_says_what_to_do(problem: Problem) -> None:
