@@ -111,6 +111,18 @@ class Rows:
         return replace(self, table=self.table.take(rows))
 
 
+def stacked(parts: Sequence[Rows]) -> Rows:
+    """The rows of several files, one file after the other, with the columns that all of them have."""
+    first, *others = parts
+    if not others:
+        return first
+    names = [name for name in first.column_names if all(name in part.column_names for part in others)]
+    read = [name for name in first.table.column_names if all(name in part.table.column_names for part in others)]
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    table = pa.table({name: _joined([part.table[name] for part in parts]) for name in read})
+    return replace(first, table=table, column_names=names, notes=notes)
+
+
 def unusable(column: str, shown: str, reason: str) -> BadData:
     """The error for a column of a file that no task can use."""
     return BadData(f"column '{column}' of {shown} {reason}; save it as text, or leave it out.")

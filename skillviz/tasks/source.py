@@ -14,6 +14,7 @@ from skillviz.core.formats import counted
 from skillviz.core.generation import REFERENCE as IS_REFERENCE
 from skillviz.errors import BadData
 from skillviz.tasks.reading import cells, from_file, from_hub
+from skillviz.tasks.rows import stacked
 from skillviz.tasks.task import CHOICE, GENERATION, SPLITS, Hub, Task
 from skillviz.tasks.user_file import data_files, out_of_scope_file
 
@@ -113,8 +114,9 @@ def _source(task: Task, split: str, every_column: bool) -> Source:
         name = getattr(task.data, split)
         dataset, shown = from_hub(task.data, name, task), f"{task.data.title}, split {name},"
     else:
-        path = data_files(task)[split]
-        dataset, shown = from_file(path, None if every_column else task.columns), path.name
+        paths = [path for name, path in data_files(task).items() if name.partition(".")[0] == split]
+        shown, columns = " + ".join(path.name for path in paths), None if every_column else task.columns
+        dataset = stacked([from_file(path, columns) for path in paths])
     reading = tuple(f"{split}: {note}." for note in getattr(dataset, "notes", ()))
     if len(dataset) == 0:
         raise BadData(f"{shown} has no rows; task '{task.name}' needs at least one in its {split} split.")

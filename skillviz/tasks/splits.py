@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillviz.errors import BadData, BadInput
+from skillviz.tasks.leaks import digests
 from skillviz.tasks.source import OPTIONS, REFERENCE, Source, opened
-from skillviz.tasks.task import SPLITS, Task
+from skillviz.tasks.task import SPLITS, Files, Task
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ def load(
     caps = {"train": max_train, "validation": max_validation, "test": max_test}
     _check_counts(k_shot, seed, caps)
     sources = opened(task, tuple(s for s in SPLITS if k_shot is None or s != "validation"))
+    sources, said = without_leaks(task, sources)
     chosen, notes = _chosen(task, sources, k_shot, seed)
+    notes += said
     frames = {}
     for split, (source, rows) in chosen.items():
         drawn = capped(rows, caps[split], seed)
@@ -90,6 +93,29 @@ def load(
         frames[split] = source.frame(task, drawn)
     notes += [note for split, frame in frames.items() for note in class_notes(task, split, frame["label"])]
     return Splits(**frames, notes=tuple(notes), fingerprint=fingerprint(frames), k_shot=k_shot, seed=seed)
+
+
+def without_leaks(task: Task, sources: dict[str, Source]) -> tuple[dict[str, Source], list[str]]:
+    """The sources of a task with several training files, without training rows whose text is also in another split.
+
+    Each file may be free of leaks by itself and still repeat a text of another's test rows. With a note if rows are
+    left out; a task with one training file is returned unchanged.
+    """
+    if not isinstance(task.data, Files) or not task.data.is_merged:
+        return sources, []
+
+    def texts(split: str) -> list[bytes]:
+        return digests(sources[split].frame(task, np.arange(len(sources[split].rows))))
+
+    others = {text for split in sources if split != "train" for text in texts(split)}
+    train, kept = sources["train"], np.array([text not in others for text in texts("train")], dtype=bool)
+    if not kept.any():
+        raise BadData(f"task '{task.name}': every training text is also in its {' or '.join(list(sources)[1:])} split.")
+    left = int(len(kept) - kept.sum())
+    note = f"train: {left:,} of {len(kept):,} rows left out: their text is also in a validation or test row."
+    return {**sources, "train": replace(train, rows=train.rows[kept], labels=train.labels[kept])}, [
+        note
+    ] if left else []
 
 
 def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tuple[pd.DataFrame, tuple[str, ...]]:

@@ -36,12 +36,18 @@ class _Frozen(BaseModel):
 class Files(_Frozen):
     """Data in the user's own files, as written in the task file: relative to it, `${VAR}` not yet expanded.
 
-    A task without `train` can only be scored, in addition to another one.
+    A task without `train` can only be scored, in addition to another one. Several files of a split are read one after
+    the other.
     """
 
-    train: str | None = Field(default=None, min_length=1)
-    validation: str | None = None
-    test: str = Field(min_length=1)
+    train: str | tuple[str, ...] | None = Field(default=None, min_length=1)
+    validation: str | tuple[str, ...] | None = None
+    test: str | tuple[str, ...] = Field(min_length=1)
+
+    @property
+    def is_merged(self) -> bool:
+        """True if the training files are several, of sources that may repeat each other's texts."""
+        return isinstance(self.train, tuple)
 
 
 class Hub(_Frozen):

@@ -83,7 +83,10 @@ def read_task(path: Path) -> Task:
 
 
 def data_files(task: Task) -> dict[str, Path]:
-    """Split -> existing file, for a task with files; raises BadInput or BadData if one is missing."""
+    """Split -> existing file, for a task with files; raises BadInput or BadData if one is missing.
+
+    Further files of a split are at `train.2`, `train.3` and so on.
+    """
     return {split: _existing(task, written, f"data.{split}") for split, written in _written(task).items()}
 
 
@@ -108,7 +111,12 @@ def _existing(task: Task, written: str, key: str) -> Path:
 def _written(task: Task) -> dict[str, str]:
     """Split -> file as written in the task file."""
     assert isinstance(task.data, Files)
-    return {split: written for split in SPLITS if (written := getattr(task.data, split)) is not None}
+    given = {split: written for split in SPLITS if (written := getattr(task.data, split)) is not None}
+    return {
+        split if number == 1 else f"{split}.{number}": name
+        for split, written in given.items()
+        for number, name in enumerate([written] if isinstance(written, str) else written, start=1)
+    }
 
 
 def _paths(task: Task) -> list[Path]:
@@ -127,7 +135,7 @@ def _mapping(path: Path) -> dict[Any, Any]:
     return values
 
 
-def _files(value: Any, where: str) -> dict[str, str]:
+def _files(value: Any, where: str) -> dict[str, str | tuple[str, ...]]:
     if not isinstance(value, Mapping):
         raise BadInput(f"{where}: 'data' must name the files test, train and, if there is one, validation ({SEE}).")
     unknown = [str(key) for key in value if key not in SPLITS]
@@ -137,9 +145,13 @@ def _files(value: Any, where: str) -> dict[str, str]:
         raise BadInput(f"{where}: 'data' has no 'test', which every task needs ({SEE}).")
     if value.get("validation") and not value.get("train"):
         raise BadInput(f"{where}: 'data' has a 'validation' file and no 'train'; name both, or neither ({SEE}).")
-    if strange := [split for split, name in value.items() if name is not None and not isinstance(name, str)]:
-        raise BadInput(f"{where}: 'data.{strange[0]}' must be the path of one file.")
-    return {split: str(name) for split, name in value.items() if name}
+    files: dict[str, Any] = {split: name for split, name in value.items() if name}
+    for split, names in files.items():
+        if isinstance(names, list):
+            files[split] = tuple(dict.fromkeys(_names(names, f"data.{split}", where)))
+        elif not isinstance(names, str):
+            raise BadInput(f"{where}: 'data.{split}' must be the path of a file, or a list of them.")
+    return files
 
 
 def _names(value: Any, key: str, where: str) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from skillviz.models.preflight import preflight
 from skillviz.runs import example_runs
 from skillviz.runs.spec import key_in
 from skillviz.tasks import project, registry
+from skillviz.tasks.leaks import digests, whole_split
+from skillviz.tasks.splits import load
 from tests.cli.calls import done
 from tests.refused import refuses
 from tests.test_arrows import PROJECT
@@ -69,9 +71,25 @@ def test_the_texts_of_licenses_are_carried() -> None:
 
 @pytest.mark.parametrize("path", sorted((EXAMPLES / "tasks").glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_task_says_the_license_of_its_texts(path: Path) -> None:
-    source = yaml.safe_load(path.read_text("utf-8"))["source"]
-    license = re.match(r"\[(.*?)\]", rows()[f"data/{path.stem}"][2])
-    assert license is not None and f"; {license[1]} (examples/NOTICE.md)" in source
+    task = yaml.safe_load(path.read_text("utf-8"))
+    given = [names if isinstance(names, list) else [names] for names in task["data"].values()]
+    folders = {Path(name).parent.name for names in given for name in names}
+    licenses = {re.match(r"\[(.*?)\]", rows()[f"data/{folder}"][2])[1] for folder in folders}
+    assert len(licenses) == 1 and f"; {licenses.pop()} (examples/NOTICE.md)" in task["source"]
+
+
+def test_the_merged_task_has_every_training_row_and_none_of_a_test_text() -> None:
+    merged, parts = (
+        [registry.task(f"examples/tasks/{name}.yaml") for name in names]
+        for names in (("sentiment",), ("mr", "cr", "uci_yelp", "uci_amazon", "uci_imdb"))
+    )
+    found = load(merged[0])
+    test = {text for task in parts[:2] for text in digests(whole_split(task, "test"))}
+    every = [text for task in parts for text in digests(whole_split(task, "train" if task.has_training else "test"))]
+    mine = [text for frame in (found.train, found.validation) for text in digests(frame)]
+    assert set(digests(found.test)) == test and len(found.test) == 3995
+    assert sorted(mine) == sorted(text for text in every if text not in test)
+    assert len(every) - len(mine) == 4 and any("4 of 13,409 rows left out" in note for note in found.notes)
 
 
 def test_the_guide_tells_the_number_of_examples_of_every_task() -> None:

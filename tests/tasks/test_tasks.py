@@ -121,6 +121,31 @@ def made_of(folder: Path, content: bytes) -> Task:
     return task(folder / "task.yaml")
 
 
+def test_several_files_are_one_split_without_training_texts_that_are_tested(tmp_path: Path) -> None:
+    """The second file names its label by a word; `story 3` is tested, in other letters."""
+    files = {
+        "a.jsonl": [{"text": f"story {i}", "label": i % 2} for i in range(6)],
+        "b.jsonl": [{"text": f"tale {i}", "label": ("negative", "positive")[i % 2], "more": 1} for i in range(4)],
+        "test.jsonl": [{"text": "Story, 3!", "label": 1}, {"text": "fable", "label": 0}],
+    }
+    for name, rows in files.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def splits(train: object) -> Any:
+        path = tmp_path / "task.yaml"
+        values = {"name": "two", "text": "text", "labels": ["negative", "positive"]}
+        path.write_text(yaml.safe_dump({**values, "data": {"train": train, "test": "test.jsonl"}}))
+        return load(task(str(path)))
+
+    found, one = splits(["a.jsonl", "b.jsonl"]), splits("a.jsonl")
+    both = pd.concat([found.train, found.validation]).sort_values("example_id")
+    texts = {f"train-{row}": f"story {row}" if row < 6 else f"tale {row - 6}" for row in range(10) if row != 3}
+    assert dict(zip(both["example_id"], both["text_a"], strict=True)) == texts
+    assert both["label"].tolist() == [int(name[-1]) % 2 for name in both["example_id"]]
+    assert "train: 1 of 10 rows left out" in " ".join(found.notes) and "left out" not in " ".join(one.notes)
+    assert len(one.train) + len(one.validation) == 6, "one file is read as it is"
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -490,7 +515,8 @@ test_a_wrong_file_and_a_wrong_count_give_one_sentence = refused_in(
         ({"data": "train.jsonl"}, "'data' must name the files"),
         ({"data": {"train": "train.jsonl"}}, "'data' has no 'test'"),
         ({"data": {"train": "train.jsonl", "test": "test.jsonl", "dev": "x"}}, "unknown split 'dev'; known: train"),
-        ({"data": {"train": ["train.jsonl"], "test": "test.jsonl"}}, "'data.train' must be the path of one file"),
+        ({"data": {"train": {"a": "train.jsonl"}, "test": "test.jsonl"}}, "'data.train' must be the path of a file"),
+        ({"data": {"train": ["train.jsonl", ["b"]], "test": "test.jsonl"}}, "'data.train' must be a list of names"),
         ({"text": ["a", "b", "c"]}, "'text' cannot be used"),
         ({"text": ["text", "text"]}, "must be different columns"),
         ({"text": {"a": "b"}}, "'text' must be a list of names"),
