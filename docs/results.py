@@ -1,4 +1,6 @@
-"""Write docs/results.md from the stored studies: `python docs/results.py [--runs-dir DIR]`.
+"""Write docs/results.md, and the table of docs/paper.md, from the stored studies.
+
+`python docs/results.py [--runs-dir DIR]`; with `--guide` the table alone.
 
 Every number is from a study's tables; words on likely reasons and missing parts are from docs/results_words.yaml.
 """
@@ -17,6 +19,7 @@ import yaml
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
+from benchmarks.frame import fill
 from docs import results_claims as headline_claims
 from docs import results_tables
 from skillviz.core import formats
@@ -39,6 +42,12 @@ from skillviz.tasks.readable_names import readable
 from skillviz.ui import paper_words
 
 PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words.yaml"
+GUIDE, ITEMS = PROJECT / "docs" / "paper.md", "every item"
+NO_STUDY = {
+    "figure1": ("Figure 1: what grafting is", "the graft, under *What is the same*", "a drawing: nothing to measure"),
+    "bound": ("Appendix D: a bound on the generalization gap", "no study", NOT_MEASURED),
+}
+"""Items of the paper that are no study: title, where they are here, and what came out."""
 OVER = (
     "Scores are means over seeds, with 95% intervals over test examples and seeds in brackets. ECE has 15 bins and is "
     "the debiased error, which its interval is for; the plug-in value, which papers report, stands behind it "
@@ -219,6 +228,32 @@ def _agree(study: StudyFolder) -> str:
     return outcome if verdicts else "stored; the paper makes no claim"
 
 
+def every_item(studies: Sequence[StudyFolder]) -> list[str]:
+    """Return the lines of the table of every table and figure of the paper: where it is here, and what came out."""
+    first = first_of_each(with_tables([s for s in studies if s.record.scale == SMALL.name]))
+    rows = []
+    for name in dict.fromkeys((*paper_words.ORDER, "bound", *EXPERIMENTS)):
+        if name in EXPERIMENTS:
+            row = EXPERIMENTS[name]
+            own, command = of(first, row), f"`python -m skillviz reproduce {name}`"
+            rows.append([row.title, f"{command}, page *Paper*", _came_out(row, own[0]) if own else _not_measured(row)])
+        elif name in NO_STUDY:
+            rows.append(list(NO_STUDY[name]))
+        else:
+            title, reason = paper_words.WITHOUT[name]
+            rows.append([title, "page *Paper*, published values alone", f"{NOT_MEASURED}. {reason}"])
+    return formats.markdown_table(("in the paper", "here", "what came out"), rows)
+
+
+def _came_out(row: Experiment, study: StudyFolder) -> str:
+    is_current = is_as_requested(study.study)
+    return _agree(study) + ("" if is_current else f" (an earlier study; {_measured_by(row)[:-1]})")
+
+
+def _not_measured(row: Experiment) -> str:
+    return f"{NOT_MEASURED}. {_measured_by(row)}"
+
+
 def experiment(row: Experiment, studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
     """Yield one experiment: its studies, or the command that measures it."""
     yield from (f"## {row.title}", "", f"{row.question} The paper: {row.finding}", "")
@@ -311,9 +346,14 @@ def main() -> None:
     """Rewrite the page."""
     parser = argparse.ArgumentParser(description="Write docs/results.md from the stored studies.")
     parser.add_argument("--runs-dir", type=Path, help="another folder of runs, looked at before cached_runs")
-    given = parser.parse_args().runs_dir
+    parser.add_argument("--guide", action="store_true", help="write the table of docs/paper.md alone")
+    chosen = parser.parse_args()
+    given = chosen.runs_dir
     roots = [*([given] if given else []), PROJECT / "cached_runs"]
     studies = list_studies(Library([Store(root) for root in roots]))
+    fill(GUIDE, {ITEMS: every_item(studies)}, "python docs/results.py")
+    if chosen.guide:
+        return
     PAGE.write_text(page(studies, read_words()), encoding="utf-8")
     print(f"wrote {PAGE.relative_to(PROJECT)}: {len(with_tables(studies))} studies")
 

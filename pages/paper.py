@@ -5,8 +5,7 @@ from skillviz.ui.pages import paper
 
 page.begin_without_run("paper")
 if (item := paper.claims()) is not None:
-    if not item.is_published_only:  # otherwise its values are above the scoreboard
-        paper.experiment(item)
-        paper.values(item)
+    paper.question(item)
+    paper.values(item)
     paper.further(item)
 show_code.show_list("paper")

@@ -58,6 +58,21 @@ def test_the_page_is_what_the_generator_writes_from_the_stored_studies(results: 
     ), "run `python docs/results.py`"
 
 
+def test_the_guide_has_a_row_for_every_item_of_the_paper_as_the_generator_writes_it(
+    results: ModuleType, tmp_path: Path
+) -> None:
+    stored = results.every_item(list_studies(Store(shipped_root())))
+    assert "\n".join(stored) in results.GUIDE.read_text(encoding="utf-8"), "run `python docs/results.py --guide`"
+    fake_study(tmp_path, "table2")
+    rows = {line.split(" | ")[0].strip("| "): line for line in results.every_item(list_studies(Store(tmp_path)))[2:]}
+    names = (*(f"Table {n}" for n in range(1, 10)), *(f"Figure {n}" for n in range(1, 16)), "Appendix D")
+    assert [name for name in names if not any(title.startswith(f"{name}:") for title in rows)] == []
+    assert "1 of 2 confirmed" in rows[EXPERIMENTS["table2"].title] or "2 of 2" in rows[EXPERIMENTS["table2"].title]
+    for name, row in EXPERIMENTS.items():
+        assert f"`python -m skillviz reproduce {name}`" in rows[row.title]
+        assert name == "table2" or "core-hours" in rows[row.title] and "not measured" in rows[row.title], name
+
+
 @pytest.fixture(params=["invented", "stored"])
 def any_page(request: pytest.FixtureRequest, made: str, results: ModuleType) -> str:
     return made if request.param == "invented" else results.PAGE.read_text(encoding="utf-8")

@@ -60,6 +60,12 @@ CHANCE = (
     Column("chance_low", "float64", "", "lower end of the range that 95% of such random regions give", True),
     Column("chance_high", "float64", "", "its upper end", True),
 )
+ISOLATION = (
+    Column("kind", "str", "", "overlap or iou"),
+    Column("relation", "str", "", "same, related, unrelated, or related - unrelated"),
+    *ESTIMATE, *CHANCE, Column("pairs", "int64", "", "ordered pairs of tasks"),
+    Column("seeds", "int64", "", "mask seeds that the interval is over (jackknife); the tasks are held fixed"),
+)  # fmt: skip
 
 
 def _with_ends(name: str, meaning: str) -> tuple[Column, ...]:
@@ -120,11 +126,10 @@ TABLES = {
             *ESTIMATE, *CHANCE, Column("seeds", "int64", "", "mask seeds, of the task with fewer"),
             Column("relation", "str", "", "same, related or unrelated tasks"),
         )),
-        Table("isolation", (
-            Column("kind", "str", "", "overlap or iou"),
-            Column("relation", "str", "", "same, related, unrelated, or related - unrelated"),
-            *ESTIMATE, *CHANCE, Column("pairs", "int64", "", "ordered pairs of tasks"),
-            Column("seeds", "int64", "", "mask seeds that the interval is over (jackknife); the tasks are held fixed"),
+        Table("isolation", ISOLATION),
+        Table("variants", (
+            Column("variant", "str", "", "the start of the mask, or the optimizer of the model of several tasks"),
+            *ISOLATION,
         )),
         Table("gain", (
             Column("region", "str", "", "what the region is called"),

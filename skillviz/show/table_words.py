@@ -27,6 +27,7 @@ TITLES = {
     "recovered": "size that recovers the gain",
     "overlap": "shared entries",
     "isolation": "related and unrelated tasks",
+    "variants": "the same for each start or optimizer",
     "gain": "what regions give",
     "subsets": "subsets of tasks",
     "federated": "federated training",

@@ -61,15 +61,23 @@ Runs = Mapping[str, Mapping[int, Run]]
 """The runs of the regions: by task, then mask seed."""
 
 
+def region_groups(results: Results) -> list[Runs]:
+    """Return the runs whose regions are compared, one group per model, search and size, in the order of the study."""
+    groups: dict[tuple[Any, ...], dict[str, dict[int, Run]]] = {}
+    for run in _searched(results):
+        runs = groups.setdefault(_setting(results, run), {})
+        runs.setdefault(run.record.task_name, {}).setdefault(run.spec.seed, run)
+    return [{task: dict(sorted(by_seed.items())) for task, by_seed in runs.items()} for runs in groups.values()]
+
+
 def region_runs(results: Results) -> Runs:
-    """Return the runs whose regions are compared, by task and mask seed: of the first model, localizer and size."""
-    every = _searched(results)
-    runs: dict[str, dict[int, Run]] = {}
-    for run in every:
-        if _setting(results, run) == _setting(results, every[0]):
-            name = run.record.task_name
-            runs.setdefault(name, {}).setdefault(run.spec.seed, run)
-    return {task: dict(sorted(by_seed.items())) for task, by_seed in runs.items()}
+    """Return the first of the groups, by task and mask seed; empty without a run."""
+    return next(iter(region_groups(results)), {})
+
+
+def regions_of(runs: Runs) -> dict[str, dict[int, Region]]:
+    """Return the regions of the runs, by task and mask seed."""
+    return {task: {seed: run.region() for seed, run in by_seed.items()} for task, by_seed in runs.items()}
 
 
 def left_out(results: Results, runs: Runs) -> str:
@@ -92,7 +100,7 @@ def _setting(results: Results, run: Run) -> tuple[Any, ...]:
 def overlap_and_notes(results: Results) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """`overlap` and `isolation` of the regions of a model of several tasks, with notes; nothing without two regions."""
     runs = region_runs(results)
-    regions = {task: {seed: run.region() for seed, run in by_seed.items()} for task, by_seed in runs.items()}
+    regions = regions_of(runs)
     # a size that is an outcome may be zero
     if len(regions) < 2 or not all(region.size for by_seed in regions.values() for region in by_seed.values()):
         return {}, []

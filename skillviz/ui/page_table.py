@@ -88,7 +88,10 @@ PAGES = {
             "methods", "category", "Methods", "Many runs", "Grafting vs other small updates",
             ("table1", "table3", "table6", "table7", "figure5", "table8", "figure4"), takes_boards=True,
         ),
-        PageRow("tasks", "hub", "Tasks", "Many runs", "Do tasks share parameters?", ("figure8", "subsets")),
+        PageRow(
+            "tasks", "hub", "Tasks", "Many runs", "Do tasks share parameters?",
+            ("figure8", "figure11", "figure12", "figure13", "figure14", "subsets"),
+        ),
         PageRow("continual", "timeline", "Continual", "Many runs", "Learning tasks in sequence", ("table4",)),
         PageRow("studies", "science", "Studies", "Many runs", "Studies"),
         PageRow("paper", "menu_book", "Paper", "Reference", "Paper vs skillviz"),

@@ -1,4 +1,4 @@
-"""The text of the paper page: its items, the reasons why some have no experiment here, and verdicts on claims."""
+"""The text of the paper page: its items, and verdicts on claims."""
 
 from __future__ import annotations
 
@@ -17,24 +17,6 @@ from skillviz.studies.paper.published_values import TABLES
 from skillviz.studies.store import StudyFolder
 from skillviz.ui.chip import chip_text
 
-# items of the paper that are not repeated here: title and reason
-WITHOUT = {
-    "table5": (
-        "Table 5: 50,000 examples a class",
-        "It needs 50,000 examples a class and ten times longer searches; the data at hand have fewer.",
-    ),
-    "table9": (
-        "Table 9: GPT-2",
-        "The base has to be at hand: `reproduce table2 --base gpt2 --readout causal` asks the same of it.",
-    ),
-    "figure11": (
-        "Figure 11: as Figure 8, from a base of 0.001%",
-        "Only Figure 8, from the empty base, is asked here.",
-    ),
-    "figure12": ("Figure 12: as Figure 8, from a base of 0.01%", "Only Figure 8, from the empty base, is asked here."),
-    "figure13": ("Figure 13: as Figure 8, with AdamW", "Only Figure 8, with SGD, is asked here."),
-    "figure14": ("Figure 14: as Figure 8, with AdamW + l1", "Only Figure 8, with SGD, is asked here."),
-}
 ORDER = (*TABLES, *(f"figure{number}" for number in range(1, 16)))
 """The paper's order; our own items follow."""
 OUTCOMES = (CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED)
@@ -48,9 +30,7 @@ PUBLISHED_ONLY = "Not measured: no study of this is stored."
 
 def items() -> dict[str, str]:
     """The titles of all tables and figures by name, in the paper's order: tables, figures, then our own items."""
-    titles = {name: title for name, (title, _) in WITHOUT.items()}
-    titles |= {name: row.title for name, row in EXPERIMENTS.items()}
-    return {name: titles[name] for name in sorted(titles, key=_place)}
+    return {name: EXPERIMENTS[name].title for name in sorted(EXPERIMENTS, key=_place)}
 
 
 def place_of(study: StudyFolder) -> tuple[int, str]:

@@ -33,7 +33,6 @@ from skillviz.tasks.project import PROJECT
 from skillviz.ui import cache, study_choice
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.studies import start as study_start
-from skillviz.ui.paper_words import WITHOUT
 from tests.fake_run import SMALL, fake_run
 from tests.pages.test_pages import explained, has_link
 from tests.studies.fake_study import fake_running, fake_study
@@ -172,8 +171,6 @@ SLIP = "disagrees with itself"
         *(("paper", {"item": item}, [], None,
            ["Not measured: no study of this is stored", f"reproduce {item} --scale small` measures it, in about "], [])
           for item in ("table2", "figure9")),
-        *(at("slow", "paper", {"item": item}, [], None, ["There is no experiment of this here."], [])
-          for item in [name for name in WITHOUT if name not in EXPERIMENTS][:4]),
         at("slow", "paper", {"item": "figure99"}, [], None,
            ["names 'figure99', which is no table or figure of the paper"], []),
         at("slow", "paper", {"item": "table7"}, [], None, ["its row averages 72.7", SLIP], []),

@@ -168,6 +168,13 @@ def isolation(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
     )  # fmt: skip
 
 
+def variants(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
+    """Return the overlap for two starts of the mask: from top movement regions share five points more."""
+    from_empty = isolation(tasks, random).assign(variant="no entry")
+    ends = ["value", "low", "high"]
+    return pd.concat([from_empty.assign(variant="top movement", **(from_empty[ends] + 0.05)), from_empty])
+
+
 def gain(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Return the gain on every task from the regions of one task, of two and of all."""
     rows = [
@@ -364,7 +371,7 @@ def _whole(make: Make) -> Make:
 FAKE_TABLES: dict[str, Make] = {
     make.__name__: _whole(make)
     for make in (
-        scores, differences, recovered, overlap, isolation, gain, subsets, stages, composition, histogram, paths,
-        stability, sensitivity, checkpoints, federated, note,
+        scores, differences, recovered, overlap, isolation, variants, gain, subsets, stages, composition, histogram,
+        paths, stability, sensitivity, checkpoints, federated, note,
     )
 }  # fmt: skip

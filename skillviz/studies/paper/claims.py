@@ -134,9 +134,9 @@ class Verdict:
         return Comparison(where, supports=None, unit=known[0].unit, limits=known[0].limits, **values)
 
 
-def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:
-    """Return every claim with its comparisons in these tables."""
-    study = StudyTables(tables, main_share(scale))
+def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], main: float | None) -> list[Verdict]:
+    """Return every claim with its comparisons in these tables, at the region size nearest to `main`."""
+    study = StudyTables(tables, main)
     return [Verdict(claim.text, tuple(claim.compare(study))) for claim in claims]
 
 

@@ -6,6 +6,7 @@ A comparison is a row with its interval. For two rows that are not paired, their
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -184,6 +185,21 @@ def curves_meet(study: StudyTables) -> list[Comparison]:
         of_task = of_task.sort_values("share")
         if of_task["share"].nunique() > 1:
             comparisons.append(gap(str(task), of_task.iloc[0], of_task.iloc[-1]))
+    return comparisons
+
+
+def sizes_alike(study: StudyTables) -> list[Comparison]:
+    """Compare the task's metric of the graft at the smallest size with that at the largest, with margin ALIKE."""
+    rows = study.table("scores")
+    rows = of_task_metric(
+        rows[(rows["method"] == "graft") & (rows["split"] == "test") & (rows["id_task"] == rows["task"])]
+    )
+    comparisons = []
+    for task, of_task in without_variants(rows, "search_variant").groupby("task", sort=False):
+        of_task = of_task.sort_values("share").rename(columns={"mean": "value"})
+        if of_task["share"].nunique() > 1:
+            one = gap(str(task), of_task.iloc[0], of_task.iloc[-1])
+            comparisons.append(replace(one, supports=within(one.low, one.high, ALIKE), limits=(-ALIKE, ALIKE)))
     return comparisons
 
 

@@ -20,8 +20,8 @@ from skillviz.studies.step import TABLE
 CORE_HOURS = {
     "localizers": 33, "table2": 16, "figure2": 36, "figure9": 14, "figure10": 14, "figure6": 1, "figure15": 10,
     "figure4": 8, "sensitivity": 4, "figure7": 10, "table4": 20, "figure8": 15, "table1": 18, "table3": 21,
-    "table6": 30, "table7": 40,
-    "figure3": 4, "figure5": 13, "table8": 4, "subsets": 30,
+    "figure3": 4, "figure5": 13, "table8": 4, "table9": 2, "figure12": 4, "figure13": 9, "figure11": 12, "figure14": 12,
+    "table5": 12, "table6": 30, "table7": 40, "subsets": 30,
 }  # fmt: skip
 """Each experiment's core-hours by itself at the scale small, on two cores, estimated on 29 November 2026.
 

@@ -131,14 +131,16 @@ def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataF
 
 @cache
 def as_tables(names: tuple[str, ...]) -> Mapping[str, pd.DataFrame]:
-    """The main setting of published tables in the form of a study's tables, so that both use the same claim code.
+    """The main setting of published tables, or their only one, in the form of a study's tables.
 
+    So both use the same claim code.
     The tables are `scores`, `differences` of every two methods of a task and size, `overlap` with the FISH mask and the
     `stages` of a sequence; no value has an interval.
     """
     rows = [published(name) for name in names if name.startswith("table")]
     table = pd.concat(rows, ignore_index=True) if rows else published("table2").head(0)
-    table = table[(table["kind"] == "row") & (table["setting"] == MAIN_SETTING)]
+    is_main = table["setting"] == MAIN_SETTING
+    table = table[(table["kind"] == "row") & (is_main | ~is_main.any())]
     is_iou = table["metric"] == "overlap_iou"
     sequence = table["id_task"].str.contains(">")
     stage = [whole.split(">").index(task) if ">" in whole else 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from skillviz.core import formats
 from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.studies.paper.claims import Comparison, StudyTables, beyond, within
 from skillviz.studies.paper.comparisons import ALIKE, GRAFTS, Compare, drawn_from, gap, seeds_of
-from skillviz.tasks.readable_names import family
+from skillviz.tasks.readable_names import RELATED, UNRELATED, family
 
 SURE = 0.95  # the lower limit of "top probability near 1"
 
@@ -78,6 +80,33 @@ def related_share_more(study: StudyTables) -> list[Comparison]:
         )
         for r in rows.to_dict("records")
     ]
+
+
+def overlap_more(variant: str, than: str) -> Compare:
+    """Return a comparison: regions of different tasks overlap more in one variant than in the other."""
+    return partial(_overlap_of_variants, variant, than)
+
+
+def overlap_alike(variant: str, other: str) -> Compare:
+    """Return a comparison: the overlap of different tasks' regions in two variants differs by at most the margin."""
+
+    def compare(study: StudyTables) -> list[Comparison]:
+        several = _overlap_of_variants(variant, other, study)
+        return [replace(one, supports=within(one.low, one.high, ALIKE), limits=(-ALIKE, ALIKE)) for one in several]
+
+    return compare
+
+
+def _overlap_of_variants(variant: str, other: str, study: StudyTables) -> list[Comparison]:
+    """Return the overlap in one variant minus that in the other, for related and for unrelated tasks."""
+    rows = study.table("variants")
+    rows = rows[rows["kind"] == "overlap"]
+    comparisons = []
+    for relation in (RELATED, UNRELATED):
+        sides = [rows[(rows["relation"] == relation) & (rows["variant"] == name)] for name in (variant, other)]
+        if all(len(side) for side in sides):
+            comparisons.append(gap(f"{relation} tasks", *(side.iloc[0] for side in sides)))
+    return comparisons
 
 
 def gains(limit: float, several: bool, purified: bool) -> Compare:

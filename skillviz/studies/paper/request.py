@@ -59,7 +59,8 @@ def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scal
 
 def resolved(request: ExperimentRequest) -> Scale:
     """Return the scale with the request's changes; raises BadInput if a name is unknown or something does not fit."""
-    row, usual = experiment(request.experiment), scale(request.scale)
+    row = experiment(request.experiment)
+    usual = row.at(scale(request.scale))
     files = folder_tasks(Path(request.data)) if request.data else NO_FILES
     if request.data and not files:
         raise BadInput(
@@ -104,7 +105,7 @@ def with_readout(request: ExperimentRequest) -> ExperimentRequest:
     """
     if request.readout or not (request.finetuned or request.base):
         return request
-    usual = scale(request.scale)
+    usual = experiment(request.experiment).at(scale(request.scale))
     with suppress(SkillvizError):
         if request.finetuned:
             readout = preflight(request.base or usual.base, request.finetuned).readout
@@ -318,8 +319,9 @@ def _fits(task: Task, other: Task) -> bool:
 
 def _suffix(chosen: Scale, request: ExperimentRequest) -> str:
     """The suffix that separates this study from the scale's own: changed tasks, seeds or models; it may be empty."""
-    counts = {"seeds": request.seeds or 1, "samples": request.samples or 1}
-    words = [f"-{count}-{name}" for name, count in counts.items() if count > 1]
+    usual = experiment(request.experiment).at(scale(request.scale)).caps.get("data_seed", (0,))
+    counts = {"seeds": (request.seeds or 1, 1), "samples": (request.samples or len(usual), len(usual))}
+    words = [f"-{count}-{name}" for name, (count, of_scale) in counts.items() if count != of_scale]
     every = chosen.chosen == chosen.roles.get(EVERY)
     named = [request.base, request.data, request.readout, request.finetuned, *(() if every else chosen.chosen)]
     named += [f"also {task}" for task in request.also]

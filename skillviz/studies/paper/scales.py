@@ -73,6 +73,12 @@ class Scale:
     """The steps of each search, if the user gave a number."""
     large: tuple[float, ...] = ()
     """The sizes of regions that are searched on large data."""
+    large_steps: int | None = None
+    """The steps of a search on large data; the paper's are ten times its usual ones."""
+    large_data: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of every run on large data that replace those in `caps`."""
+    causal: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the scale that differ for a causal language model; see `of_causal_model`."""
     ladder: tuple[float, ...] = ()
     """Three sizes, small to large, each with runs of its own."""
     curve: tuple[float, ...] = ()
@@ -99,6 +105,21 @@ class Scale:
     def main_first(self, sizes: Sequence[float]) -> tuple[float, ...]:
         """Return the sizes with the scale's main one first, for one run of several sizes."""
         return (self.sizes[0], *(size for size in sizes if size != self.sizes[0]))
+
+    def of_causal_model(self) -> Scale:
+        """Return the scale with a causal base that is read by the words after a prompt; unchanged if it has none."""
+        return replace(self, **{**self.causal, "causal": {}})
+
+    def of_large_data(self) -> Scale:
+        """Return the scale with more training data, larger regions and longer searches."""
+        steps = {"steps": self.large_steps} if self.large_steps else {}
+        options = (
+            {**self.options, "stagewise": {**self.options.get("stagewise", {}), **steps}} if steps else self.options
+        )
+        return replace(
+            self, caps={**self.caps, **self.large_data}, options=options, sizes=self.large or self.sizes, large=(),
+            large_data={}, large_steps=None,
+        )  # fmt: skip
 
     def file(self, task: str) -> str:
         """The task's name in a run: a file of the scale's folder; a YAML file or a registry name is unchanged."""
@@ -273,8 +294,10 @@ class Scale:
             ),
         )
         changed = replace(self, finetuned=finetuned or self.finetuned)
+        if finetuned or samples == 1:  # such a model has one training set
+            changed = replace(changed, caps={name: n for name, n in self.caps.items() if name != "data_seed"})
         if base and located(base).absolute() != located(self.base).absolute():
-            changed = replace(changed, base=base, stored="", device="auto", about_base="", about_rates="")
+            changed = replace(changed, base=base, stored="", device="auto", about_base="", about_rates="", causal={})
         if readout:
             changed = replace(changed, readout=readout, stored=changed.stored if readout == self.readout else "")
         if seeds is not None:
@@ -320,7 +343,7 @@ class Scale:
         if sizes:
             rising = tuple(sorted(set(sizes)))
             changed = replace(
-                changed, sizes=tuple(dict.fromkeys(sizes)), ladder=rising, curve=rising, large=sizes,
+                changed, sizes=tuple(dict.fromkeys(sizes)), ladder=rising, curve=rising,
                 bias_sizes=rising[:1],  # biases are only a few entries in a thousand
             )  # fmt: skip
         caps = {"max_test": max_test, "k_shot": k_shot}
@@ -346,6 +369,7 @@ SMALL = Scale(
         "large_shift": ("mr",),
         "sequence": ("snli", "clinc_domains", "mr"),
         "multi": ("mr", "cr", "clinc_domains", "snli"),
+        "large": ("sentiment", "clinc_domains", "snli"),
     },
     shifts={
         "mr": ("cr", "uci_yelp", "uci_amazon", "uci_imdb"),
@@ -358,6 +382,16 @@ SMALL = Scale(
     ladder=(0.0001, 0.001, 0.01),
     curve=(0.00003, 0.0001, 0.0003, 0.001, 0.01),
     bias_sizes=(0.0003, 0.0001),
+    large=(0.003, 0.006, 0.012),
+    large_steps=100,
+    causal={
+        "base": "examples/models/stories260k", "readout": "causal", "stored": "", "head": None, "tasks": ("mr", "subj"),
+        "sizes": (0.01, 0.05, 0.1), "roles": {EVERY: ("mr", "cr", "subj", "clinc_domains", "snli"), "few": ("subj",)},
+        "training": {"steps": 1000, "batch_size": 16, "lr": 0.05}, "options": {},
+        "caps": {"k_shot": 1024, "data_seed": [0, 1, 2, 3, 4], "max_validation": 1000, "max_test": 2000},
+        "about_base": "stories260k, a causal language model (0.26 million parameters)",
+        "about_data": "1,024 examples per label, five samples",
+    },
     few={"steps": 3000},
     adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
     # Houlsby et al.'s largest: width 16, 500 steps, 500 validation sentences of MR: 82.4% right, and 80.4% at 1e-3
@@ -389,7 +423,7 @@ PAPER = Scale(
         "large_shift": ("mpqa", "qnli"),
         "sequence": ("qnli", "ag_news", "sst2"),
         "multi": ("sst2", "cr", "snli", "mnli", "qnli", "qqp", "mrpc", "ag_news"),
-        "large": ("ag_news", "qnli", "snli"),
+        "large": ("examples/tasks/sentiment.yaml", "ag_news", "qnli", "snli"),
     },
     shifts={
         "sst2": ("imdb", "yelp"),
@@ -404,6 +438,17 @@ PAPER = Scale(
     bias_sizes=(0.0003, 0.0001),
     adamw={"grid": "paper"},
     large=(0.0003, 0.0006, 0.0012),
+    large_steps=500,
+    large_data={"k_shot": 50000},
+    causal={
+        "base": "gpt2",
+        "readout": "causal",
+        "head": None,
+        "sizes": (0.0005, 0.005, 0.05),
+        "about_base": "GPT-2",
+        "caps": {"k_shot": 4096, "data_seed": [0, 1, 2, 3, 4]},
+        "about_data": "4,096 examples per label (all that there are of smaller classes), five samples",
+    },
     about_base="RoBERTa-base",
     about_data="4,096 examples per label (all that there are of smaller classes), one sample",
     about_rates="the best of each recipe's grid on validation data",

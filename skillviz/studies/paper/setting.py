@@ -18,7 +18,9 @@ from skillviz.studies.step import name_of
 MODEL, READOUT, DATA, TUNING, SEARCH, SIZES = (
     "Model", "Readout", "Data", "Fine-tuning", "Localizer", "Region size",
 )  # fmt: skip
-PAPERS = "roberta-base"
+PAPERS = {"causal": ("gpt2", "GPT-2")}
+"""The paper's base by readout: its name on the hub, and its title."""
+ENCODER = ("roberta-base", "RoBERTa-base")
 READOUTS = {
     "prompt": "prompt",
     "head": "classification head; the pre-trained model is read with the fine-tuned head too",
@@ -36,8 +38,9 @@ class SettingRow(NamedTuple):
 
 def setting(scale: Scale) -> list[SettingRow]:
     """The settings that every experiment of a scale shares, model first; rows may be the same here as in the paper."""
-    is_paper_s = PurePath(scale.base).name.lower() == PAPERS
-    model = "RoBERTa-base" if is_paper_s else "RoBERTa-base (85 million graftable parameters)"
+    name, title = PAPERS.get(scale.readout, ENCODER)
+    is_paper_s = PurePath(scale.base).name.lower() == name
+    model = title if is_paper_s else f"{title} (85 million graftable parameters)"
     return [
         SettingRow(MODEL, model, model if is_paper_s else scale.about_base or scale.base),
         # the paper reads its GPT-2 by the words after a prompt

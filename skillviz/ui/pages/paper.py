@@ -24,7 +24,6 @@ from skillviz.show.glossary import about
 from skillviz.show.table_words import with_task_names
 from skillviz.studies.paper.claims import Claim, Comparison, Verdict, main_share
 from skillviz.studies.paper.comparisons import GRAFTS
-from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS, published_verdicts
 from skillviz.studies.paper.published_values import (
     SETTINGS,
@@ -52,7 +51,7 @@ SIZES = (
 )
 KEY = "paper.scoreboard"
 ITEM, CLAIM, NONE = "item", "claim", "none"
-TALL, SHORT = 600, 320  # pixels; short if an experiment without a claim is open below
+TALL, SHORT = 600, 320  # pixels; short if an item without a claim is open below
 COLORS = {CONFIRMED: "green", CONTRADICTED: "red", INCONCLUSIVE: "gray", NOT_MEASURED: "blue"}
 COLUMNS = {
     "where": st.column_config.TextColumn("in paper", width=60),
@@ -80,10 +79,9 @@ BESIDE_COLUMNS = (
 
 @dataclass(frozen=True)
 class PaperItem:
-    """The open item: a table or figure of the paper, with its experiment and stored study if they exist."""
+    """The open item: a table or figure of the paper, with its stored study if there is one."""
 
     name: str
-    experiment: Experiment | None
     study: StudyFolder | None
     tables: dict[str, pd.DataFrame]
     verdicts: tuple[Verdict, ...]
@@ -92,11 +90,6 @@ class PaperItem:
     def is_table(self) -> bool:
         """True if published rows are available for it."""
         return self.name in TABLES
-
-    @property
-    def is_published_only(self) -> bool:
-        """True if only published rows are available; they are then shown in place of a claim."""
-        return self.is_table and self.experiment is None
 
 
 def claims() -> PaperItem | None:
@@ -115,10 +108,7 @@ def claims() -> PaperItem | None:
     with st.container(horizontal=True, vertical_alignment="center"):
         item = _choose()
         claim = _choose_claim(item) if item is not None and item.verdicts else None
-    if item is not None and item.is_published_only:
-        headline.markdown(f"**{text.plain(words.items()[item.name])}.** {_why_there_is_none(item)}")
-        values(item)
-    elif claim is None:
+    if claim is None:
         headline.markdown(sentence, help=about("verdict", "discovery"))
     row = st.container(horizontal=True)
     left, right = row.container(key="claims", width=BESIDE if claim else "stretch"), row.container()
@@ -151,15 +141,14 @@ def _choose() -> PaperItem | None:
         st.warning(
             f"This link names '{text.plain(linked)}', which is no table or figure of the paper. Choose one here."
         )
-    experiment = EXPERIMENTS.get(name)
     with page.explained():
-        stored = study_choice.measuring(name) if experiment else []
+        stored = study_choice.measuring(name) if name != NONE else []
         study = study_choice.choose(stored, widest=250) if stored else None
         tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
     if name == NONE:
         return None
     outcomes = cache.study_verdicts(study) if study else ()
-    return PaperItem(name, experiment, study, tables, tuple(outcomes))
+    return PaperItem(name, study, tables, tuple(outcomes))
 
 
 def _choose_claim(item: PaperItem) -> tuple[Verdict, Verdict]:
@@ -171,13 +160,11 @@ def _choose_claim(item: PaperItem) -> tuple[Verdict, Verdict]:
     return by_text[claim]
 
 
-def experiment(item: PaperItem) -> None:
+def question(item: PaperItem) -> None:
     """Draws the experiment's question and the links to its study."""
     st.container(key="item-open").markdown(f"## {text.plain(words.items()[item.name])}")
-    if item.experiment is None:
-        st.info(_why_there_is_none(item))
-        return
-    st.markdown(text.plain(f"{item.experiment.question} The paper: {item.experiment.finding}"))
+    experiment = EXPERIMENTS[item.name]
+    st.markdown(text.plain(f"{experiment.question} The paper: {experiment.finding}"))
     if item.study is None:
         st.info(f"{words.PUBLISHED_ONLY} {study_words.measured_by(item.name)}")
         return
@@ -185,10 +172,6 @@ def experiment(item: PaperItem) -> None:
         title = study_words.experiment_title(item.name)
         st.caption(f"All claims of {title}: {several}", help=about("discovery"))
     study_choice.links(item.study, "paper")
-
-
-def _why_there_is_none(item: PaperItem) -> str:
-    return f"There is no experiment of this here. {words.WITHOUT[item.name][1]}"
 
 
 def values(item: PaperItem) -> None:

@@ -10,8 +10,8 @@ from skillviz.analysis.tables import notes
 from skillviz.errors import BadModel
 from skillviz.studies import task_unions
 from skillviz.studies.paper.experiment import Experiment
-from skillviz.studies.paper.multi_task_regions import model_of, regions_of_tasks
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row, trained, tuning_row
+from skillviz.studies.paper.several_tasks import entry, model_of
 from skillviz.studies.task_unions import UNION, gain_rows, leaks_of, subset_rows, subset_unions
 from skillviz.tasks.readable_names import family
 
@@ -25,7 +25,7 @@ def entries(scale: Scale) -> list[Entry]:
     names = scale.some("multi")
     groups = task_unions.unions(names, {name: family(name) for name in names})
     smaller = [scale.scored(model_of(scale, group)) for group in groups if len(group) < len(names)]
-    return [regions_of_tasks(scale), *smaller]
+    return [entry(scale), *smaller]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
