@@ -196,7 +196,7 @@ def sizes_alike(study: StudyTables) -> list[Comparison]:
     )
     comparisons = []
     for task, of_task in without_variants(rows, "search_variant").groupby("task", sort=False):
-        of_task = of_task.sort_values("share").rename(columns={"mean": "value"})
+        of_task = of_task.sort_values("share").assign(value=of_task["mean"])
         if of_task["share"].nunique() > 1:
             one = gap(str(task), of_task.iloc[0], of_task.iloc[-1])
             comparisons.append(replace(one, supports=within(one.low, one.high, ALIKE), limits=(-ALIKE, ALIKE)))

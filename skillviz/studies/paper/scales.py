@@ -119,6 +119,7 @@ class Scale:
         return replace(
             self, caps={**self.caps, **self.large_data}, options=options, sizes=self.large or self.sizes, large=(),
             large_data={}, large_steps=None,
+            about_data="all training examples, up to 50,000 per label" if self.large_data else self.about_data,
         )  # fmt: skip
 
     def file(self, task: str) -> str:

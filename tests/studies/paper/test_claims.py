@@ -11,6 +11,7 @@ import pytest
 
 from skillviz.core.verdicts import CONFIRMED, CONTRADICTED, INCONCLUSIVE, NOT_MEASURED
 from skillviz.errors import BadInput
+from skillviz.models.finetune.recipes import RECIPES
 from skillviz.show.paper import evidence
 from skillviz.studies.paper.claims import (
     Comparison,
@@ -545,3 +546,23 @@ def test_no_published_comparison_stands_twice_and_none_has_an_interval(name: str
     for verdict in EXPERIMENTS[name].in_paper():
         found = [(one.where, np.isfinite(one.value), np.isnan(one.low)) for one in verdict.comparisons]
         assert found == [(where, True, True) for where in dict.fromkeys(where for where, *_ in found)]
+
+
+def test_the_overlap_of_two_starts_decides_both_ways() -> None:
+    """From top movement regions share five points more in the invented table; turned round, the claim is contradicted."""
+    table = FAKE_TABLES["variants"](TASKS, np.random.default_rng(0)).assign(
+        low=lambda rows: rows["value"] - 0.01, high=lambda rows: rows["value"] + 0.01
+    )
+    planted = table.assign(variant=table["variant"].map({"no entry": "top movement", "top movement": "no entry"}))
+    for rows, wanted, value in ((table, CONFIRMED, 0.05), (planted, CONTRADICTED, -0.05)):
+        found = verdicts("figure11", {"variants": rows}, "small")[0]
+        assert (found.outcome, [one.value for one in found.comparisons]) == (wanted, [pytest.approx(value)] * 2)
+    assert verdicts("figure11", {}, "small")[0].outcome == NOT_MEASURED
+    names = {"top movement": "AdamW", "no entry": "AdamW + l1"}
+    names = dict(zip(names, (RECIPES["adamw"].title, RECIPES["adamw-l1"].title), strict=True))
+    for shift, wanted in ((0.05, CONTRADICTED), (0.0, CONFIRMED)):
+        rows = table.assign(variant=table["variant"].map(names))
+        first = rows["variant"] == names["top movement"]
+        for end in ("value", "low", "high"):
+            rows.loc[first, end] += shift - 0.05
+        assert verdicts("figure14", {"variants": rows}, "small")[0].outcome == wanted

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from skillviz.analysis.tables import TABLES, check
-from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.localizers.table import LOCALIZERS, STARTS
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.runs.spec import RunSpec
@@ -34,6 +34,8 @@ from tests.refused import refused
 from tests.studies.fake_tables import FAKE_TABLES
 from tests.studies.tiny_study import Store, run_study, tiny_scale
 from tests.tiers import first, in_the_night
+
+SEVERAL = ("table4", "figure8", *(f"figure{number}" for number in range(11, 15)))
 
 
 @cache
@@ -279,7 +281,7 @@ def of_own_task(folder: StudyFolder) -> pd.DataFrame:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    first([one for one in EXPERIMENTS if one not in ("table4", "figure8")], ("table1",).__contains__, in_the_night),
+    first([one for one in EXPERIMENTS if one not in SEVERAL], ("table1",).__contains__, in_the_night),
 )
 def test_an_experiment_from_end_to_end(name: str, small: Scale, stored: Path) -> None:
     folder = made(name, small, stored)
@@ -403,3 +405,33 @@ def test_table8_compares_regions_of_one_model_where_several_were_fine_tuned(smal
     assert of_own_task(two).query("method == 'ft' and metric == 'accuracy'")["seeds"].tolist() == [2]
     assert table8.FIRST not in said
     assert table8.FIRST in set(two.table("note")["text"])
+
+
+def test_other_starts_and_optimizers_of_the_model_of_several_tasks_reach_every_run() -> None:
+    """Figures 11 and 12 share Figure 8's model; all regions of a figure have one size, and each start three seeds."""
+    for name, starts in (("figure11", (*STARTS,)), ("figure12", ("movement", "empty"))):
+        found, share = planned(name), {"figure11": 1e-5, "figure12": 1e-4}[name]
+        assert [model.key() for model in found.finetuned] == [model.key() for model in planned("figure8").finetuned]
+        given = Counter((run.options["base"], run.options.get("base_share"), run.sizes) for run in found.runs)
+        assert given == {(one, None if one == "empty" else share, ("0.1%",)): 4 * 3 for one in starts}
+        assert {run.localizer for run in found.runs} == {"learned-ranked"}
+    paper = {run.sizes for run in planned("figure12", "paper").runs}
+    assert paper == {("0.1%",)}, "at the paper's scale a region is ten times its start"
+    one, two = ({model.optimizer: model for model in planned(name).finetuned} for name in ("figure13", "figure14"))
+    assert (set(one), set(two)) == ({"adamw"}, {"adamw", "adamw-l1"}) and one["adamw"].key() == two["adamw"].key()
+    assert {model.steps for model in two.values()} == {4 * 3000}
+
+
+def test_large_data_and_a_causal_model_are_those_of_the_scale() -> None:
+    large, causal = planned("table5"), planned("table9")
+    assert {(run.steps, run.sizes, run.max_train, run.k_shot) for run in large.runs} == {
+        (100, (f"{size}%",), None, None) for size in ("0.3", "0.6", "1.2")
+    }
+    assert [model.tasks for model in large.finetuned] == [("examples/tasks/sentiment.yaml",)]
+    assert {model.k_shot for model in planned("table5", "paper").finetuned} == {50000}
+    assert {(run.base, run.readout) for run in causal.runs} == {("examples/models/stories260k", "causal")}
+    assert {(model.data_seed, model.k_shot) for model in causal.finetuned} == {(seed, 1024) for seed in range(5)}
+    changed = EXPERIMENTS["table9"].at(scale("small")).with_choices(samples=1, sizes=("2%",), train_steps=9)
+    found = planned_with("table9", changed)
+    assert {(model.data_seed, model.steps) for model in found.finetuned} == {(0, 9)} and len(found.finetuned) == 2
+    assert {run.sizes for run in found.runs} == {("2%",)}

@@ -33,9 +33,12 @@ def whole_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return random_roberta(tmp_path_factory.mktemp("whole"), WORDS, BASE, VOCABULARY)
 
 
+SEVERAL = ("table4", "figure8", *(f"figure{number}" for number in range(11, 15)))
+
+
 def asked(name: str, base: Path, stored: Path) -> list[object]:
     """Return the command of an experiment at the paper's scale, reduced to a few examples and steps."""
-    tasks = [TASK.format(task) for task in (("mr", "cr") if name in ("figure8", "table4") else ("mr",))]
+    tasks = [TASK.format(task) for task in (("mr", "cr") if name in SEVERAL else ("mr",))]
     also = ["--also", TASK.format("uci_yelp")] if EXPERIMENTS[name].on_other_data else []
     return [
         "reproduce", name, "--scale", "paper", "--base", base, "--tasks", ",".join(tasks), *also,
@@ -60,7 +63,7 @@ def public(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 WAYS = {
     "base": EXPERIMENTS, "whole_base": EXPERIMENTS,
     # the others fine-tune models of several tasks, or have checkpoints
-    "public": [name for name in EXPERIMENTS if name not in ("table4", "figure8", "figure15")],
+    "public": [name for name in EXPERIMENTS if name not in (*SEVERAL, "figure15")],
 }  # fmt: skip
 
 

@@ -36,11 +36,11 @@ FIGURE11 = Experiment(
     makes=("overlap", "gain", "isolation", "variants", "scores", "stability", "note"),
     claims=(
         Claim(
-            "Regions from a start of top movement overlap more than those from the empty region.",
+            "From a small start, regions overlap more than from no entry.",
             overlap_more(STARTS["movement"], STARTS[EMPTY]),
         ),
-        Claim("Regions of related tasks still overlap more than those of unrelated ones.", related_share_more),
-        Claim("A region still helps its own task more than the regions of unrelated tasks do.", helps_itself),
+        Claim("From a small start, regions of related tasks overlap more.", related_share_more),
+        Claim("From a small start, a region helps its own task more.", helps_itself),
     ),
     differs=partial(differs, starts=dict.fromkeys(STARTS, SHARE)),
     shown="overlap and gain",

@@ -34,14 +34,14 @@ FIGURE12 = Experiment(
     makes=("overlap", "gain", "isolation", "variants", "scores", "stability", "note"),
     claims=(
         Claim(
-            "Regions from a larger start of top movement overlap more than those from the empty region.",
+            "From a larger start, regions overlap more than from no entry.",
             overlap_more(STARTS["movement"], STARTS[EMPTY]),
         ),
         Claim(
-            "Regions of related tasks overlap more than those of unrelated ones, from a larger start too.",
+            "From a larger start, regions of related tasks overlap more.",
             related_share_more,
         ),
-        Claim("A region helps its own task more than those of unrelated tasks, from a larger start too.", helps_itself),
+        Claim("From a larger start, a region helps its own task more.", helps_itself),
     ),
     differs=partial(differs, starts=dict.fromkeys(COMPARED, SHARE)),
     shown="overlap and gain",

@@ -33,8 +33,8 @@ FIGURE13 = Experiment(
     makes=("overlap", "gain", "isolation", "scores", "stability", "note"),
     claims=(
         Claim("With AdamW, a task's region recovers most of its gain.", gains(MOST, False, False)),
-        Claim("With AdamW, regions of related tasks overlap more than those of unrelated ones.", related_share_more),
-        Claim("With AdamW, a region helps its own task more than those of unrelated tasks do.", helps_itself),
+        Claim("With AdamW, regions of related tasks overlap more.", related_share_more),
+        Claim("With AdamW, a region helps its own task more.", helps_itself),
     ),
     differs=partial(differs, optimizer=OPTIMIZER),
     shown="overlap and gain",

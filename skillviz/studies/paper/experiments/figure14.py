@@ -32,11 +32,11 @@ FIGURE14 = Experiment(
     makes=("overlap", "gain", "isolation", "variants", "scores", "stability", "note"),
     claims=(
         Claim(
-            "The l1 penalty changes the overlap of regions little: by at most 3 points.",
+            "The l1 penalty changes overlap by at most 3 points.",
             overlap_alike(RECIPES[WITH_L1].title, RECIPES[WITHOUT].title),
         ),
-        Claim("With l1 too, regions of related tasks overlap more than those of unrelated ones.", related_share_more),
-        Claim("With l1 too, a region helps its own task more than those of unrelated tasks do.", helps_itself),
+        Claim("With l1, regions of related tasks overlap more.", related_share_more),
+        Claim("With l1, a region helps its own task more.", helps_itself),
     ),
     differs=partial(differs, optimizer=WITH_L1),
     shown="overlap and gain",
