@@ -20,6 +20,7 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.studies import task_sequence, task_unions
 from skillviz.studies.finetuned_model import task_name
+from skillviz.studies.paper import several_tasks
 from skillviz.studies.paper.experiments import EXPERIMENTS, figure7, figure8, table4
 from skillviz.studies.paper.scales import SCALES, size_text
 from skillviz.studies.task_unions import TaskScores, TaskUnion, mean_relative_gain, unions
@@ -87,7 +88,7 @@ def test_every_table_of_the_study_is_whole(tables: dict[str, pd.DataFrame]) -> N
 
 @pytest.mark.slow
 def test_examples_that_another_task_trained_on_are_not_scored(results: Any, tables: dict[str, pd.DataFrame]) -> None:
-    left = figure8.leaks_of(task_unions.region_runs(results))
+    left = several_tasks.leaks_of(task_unions.region_runs(results))
     assert (
         {task: set(own["n"]) for task, own in tables["gain"].groupby("task")}
         == {task: {left[task].rows - len(left[task].leaked)} for task in (ONE, TWO)}

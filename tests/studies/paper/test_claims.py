@@ -549,7 +549,7 @@ def test_no_published_comparison_stands_twice_and_none_has_an_interval(name: str
 
 
 def test_the_overlap_of_two_starts_decides_both_ways() -> None:
-    """From top movement regions share five points more in the invented table; turned round, the claim is contradicted."""
+    """From top movement regions share five points more in the invented table; turned round, it is contradicted."""
     table = FAKE_TABLES["variants"](TASKS, np.random.default_rng(0)).assign(
         low=lambda rows: rows["value"] - 0.01, high=lambda rows: rows["value"] + 0.01
     )
