@@ -16,6 +16,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.intervals import Interval, metric_interval
 from skillviz.core.membership import membership_auc
 from skillviz.core.ranking import top
+from skillviz.core.scores import losses
 from skillviz.errors import BadData
 from skillviz.models.finetune.recipes import FULL, RANDOM
 from skillviz.models.finetune.trainable_model import TrainableModel, open_shared, open_trainable
@@ -152,11 +153,11 @@ class Clients:
         """
         model, trainer = self.models[client], self.trainers[client]
         _set(_body(model), message.applied(state.body))
-        losses = [
-            nll(logits_of(model, rows), rows.labels)
+        each = [
+            losses(logits_of(model, rows), rows.labels)
             for rows in (_some(trainer.data.encoded(split, model.tokenizer)) for split in ("train", "test"))
         ]
-        return membership_auc(*losses), sum(map(len, losses))
+        return membership_auc(*each), sum(map(len, each))
 
     def scores(self, state: Federation) -> Iterator[tuple[str, Interval, int]]:
         """Yield the task, the metric and the test examples of the server's model, once for every task."""
@@ -200,13 +201,6 @@ def rounds(
 
 def _server_rows(clients: Clients, state: Federation) -> list[ClientRow]:
     return [ClientRow(state.round, None, task, "score", *found[:3], n) for task, found, n in clients.scores(state)]
-
-
-def nll(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return each example's loss in nats [n], from logits [n, label]."""
-    z = logits.astype(np.float64)
-    z -= z.max(axis=1, keepdims=True)
-    return np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(z)), labels]
 
 
 def _shares(data: TrainingData, count: int, seed: int) -> list[TrainingData]:
