@@ -178,7 +178,7 @@ def off(screen: np.ndarray, picture: np.ndarray) -> tuple[int, float]:
 def test_a_saved_picture_has_the_pixels_of_the_screen(
     name: str, theme: str, ids: dict[str, str], address: str, visit: Visit
 ) -> None:
-    """Letters' edges are smoothed differently in an image and on a page: there a pixel may differ by up to a half."""
+    """Letters' edges are smoothed differently in an image and on a page, so a pixel there may differ by a half."""
     query = f"run={ids['stagewise0']}&runs={ids['stagewise0']},{ids['random']}"
     page = visit(f"{address}/{name}?{query}", color_scheme=theme, device_scale_factor=2)
     page.locator(".js-plotly-plot .main-svg").first.wait_for()
