@@ -63,9 +63,9 @@ Runs = Mapping[str, Mapping[int, Run]]
 
 def region_groups(results: Results) -> list[Runs]:
     """Return the runs whose regions are compared, one group per model, search and size, in the order of the study."""
-    groups: dict[tuple[Any, ...], dict[str, dict[int, Run]]] = {}
+    groups: dict[str, dict[str, dict[int, Run]]] = {}
     for run in _searched(results):
-        runs = groups.setdefault(_setting(results, run), {})
+        runs = groups.setdefault(repr(_setting(results, run)), {})
         runs.setdefault(run.record.task_name, {}).setdefault(run.spec.seed, run)
     return [{task: dict(sorted(by_seed.items())) for task, by_seed in runs.items()} for runs in groups.values()]
 

@@ -140,7 +140,7 @@ def as_tables(names: tuple[str, ...]) -> Mapping[str, pd.DataFrame]:
     rows = [published(name) for name in names if name.startswith("table")]
     table = pd.concat(rows, ignore_index=True) if rows else published("table2").head(0)
     is_main = table["setting"] == MAIN_SETTING
-    table = table[(table["kind"] == "row") & (is_main | ~is_main.any())]
+    table = table[(table["kind"] == "row") & (is_main if is_main.any() else True)]
     is_iou = table["metric"] == "overlap_iou"
     sequence = table["id_task"].str.contains(">")
     stage = [whole.split(">").index(task) if ">" in whole else 0
