@@ -314,6 +314,9 @@ def test_it_may_be_asked_of_several_fine_tuning_seeds(name: str, scale: str, tmp
     assert len(grafted) >= 3 and [path for path in grafted if "pairs" in path] == []
 
 
+SEVERAL = ("table4", "figure8", *(f"figure{number}" for number in range(11, 16)), "sensitivity")
+
+
 @pytest.mark.parametrize("name", first(EXPERIMENTS, ("table1", "table4", "figure8").__contains__))
 def test_it_may_be_asked_of_several_samples_of_the_training_data(name: str, tmp_path: Path) -> None:
     one = study(tmp_path, name, k_shot=64)
