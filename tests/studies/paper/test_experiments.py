@@ -435,3 +435,21 @@ def test_large_data_and_a_causal_model_are_those_of_the_scale() -> None:
     found = planned_with("table9", changed)
     assert {(model.data_seed, model.steps) for model in found.finetuned} == {(0, 9)} and len(found.finetuned) == 2
     assert {run.sizes for run in found.runs} == {("2%",)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "variants"), [("figure11", {*STARTS.values()}), ("figure14", {"AdamW", RECIPES["adamw-l1"].title})]
+)
+def test_a_model_of_several_tasks_compares_its_variants(
+    name: str, variants: set[str], small: Scale, stored: Path
+) -> None:
+    several = replace(small, roles={**small.roles, "multi": small.roles["all"]})
+    folder = made(name, several, stored)
+    rows = folder.table("variants")
+    assert set(rows["variant"]) == variants and rows.groupby("variant").size().nunique() == 1
+    assert set(folder.table("gain")["region_tasks"].map(len)) == {1}, "no unions"
+    assert (
+        rows[rows["variant"] == rows["variant"].iloc[0]]["value"].tolist()
+        == folder.table("isolation")["value"].tolist()
+    )
