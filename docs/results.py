@@ -45,7 +45,12 @@ PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words
 GUIDE, ITEMS = PROJECT / "docs" / "paper.md", "every item"
 NO_STUDY = {
     "figure1": ("Figure 1: what grafting is", "the graft, under *What is the same*", "a drawing: nothing to measure"),
-    "bound": ("Appendix D: a bound on the generalization gap", "no study", NOT_MEASURED),
+    "bound": (
+        "Appendix D: a bound on the generalization gap",
+        "`python -m skillviz runs show RUN`, page *Overview*",
+        "its variance term for each run, as a ratio to the vacuous value 1; terms that need training errors are "
+        "not measured",
+    ),
 }
 """Items of the paper that are no study: title, where they are here, and what came out."""
 OVER = (
@@ -237,11 +242,8 @@ def every_item(studies: Sequence[StudyFolder]) -> list[str]:
             row = EXPERIMENTS[name]
             own, command = of(first, row), f"`python -m skillviz reproduce {name}`"
             rows.append([row.title, f"{command}, page *Paper*", _came_out(row, own[0]) if own else _not_measured(row)])
-        elif name in NO_STUDY:
-            rows.append(list(NO_STUDY[name]))
         else:
-            title, reason = paper_words.WITHOUT[name]
-            rows.append([title, "page *Paper*, published values alone", f"{NOT_MEASURED}. {reason}"])
+            rows.append(list(NO_STUDY[name]))
     return formats.markdown_table(("in the paper", "here", "what came out"), rows)
 
 

@@ -134,13 +134,12 @@ def show(run: RunName, runs_dir: options.RunsDir = None, as_json: options.AsJson
     print_run(stored)
     for check in record.checks:
         say(f"Self-check {'passed' if check.passed else 'FAILED'}: {check.name}. {check.detail}".rstrip())
-    say(f"Reproduce: {record.spec.command()}{option_of(store_root(runs_dir))}")
-    print_finding(stored)
-    terms = bound.terms(record, headline_split(record))
     if term := bound.variance(record):
         say(bound.finding(term).replace("**", ""))
+    say(f"Reproduce: {record.spec.command()}{option_of(store_root(runs_dir))}")
+    print_finding(stored)
     if as_json:
-        print_json(run_json(stored) | {"bound": terms.to_dict("records")})
+        print_json(run_json(stored) | {"bound": bound.terms(record, headline_split(record)).to_dict("records")})
 
 
 @app.command()
