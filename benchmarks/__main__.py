@@ -9,7 +9,7 @@ from importlib import import_module
 import typer
 
 NAMES = (
-    "speed", "memory", "live", "page-speed", "actions", "visitors", "library", "coverage",
+    "speed", "memory", "live", "page-speed", "actions", "visitors", "classroom", "library", "coverage",
      "localizer", "localizer-beyond", "gain-kinds", "mask-seeds", "planted", "masked-lm", "reliability",
 )  # fmt: skip
 """The benchmarks; each is the function `main` of its own module, because some import browsers and some import torch."""

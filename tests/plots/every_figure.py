@@ -14,6 +14,7 @@ from skillviz.plots import (
     calibration,
     checkpoints,
     classes,
+    classroom,
     compare,
     continual,
     edits,
@@ -176,6 +177,7 @@ FIGURES: dict[str, tuple[Callable[..., go.Figure], Callable[[], pd.DataFrame], d
     "size_by_setting": (sensitivity.by_setting, study_frames.settings, {}),
     "accuracy_by_setting": (sensitivity.by_setting, study_frames.settings, {"metric": "accuracy"}),
     "published_beside": (paper.beside, study_frames.published, {}),
+    "class_answers": (classroom.answers, frames.class_answers, {}),
     "claim_comparisons": (paper.comparisons, study_frames.claim, {"unit": "points", "limits": (0.0,)}),
 }
 NAMES = sorted(FIGURES)

@@ -364,3 +364,12 @@ def variance() -> pd.DataFrame:
     sizes = {"learned": (1, 100, 10_000), "fixed": (1, 100, 10_000, 1_000_000), "run": (1_000,), "full": (1_000_000,)}
     table = [(name, size, size / 1_000_000, 0.1 * size**0.5) for name, of in sizes.items() for size in of]
     return pd.DataFrame(table, columns=["series", "size", "share", "value"])
+
+
+def class_answers() -> pd.DataFrame:
+    """Return the shares of a class of 23, with a long name and one answer that nobody gave."""
+    rows = [("the fine-tuned model's", 14), ("no clear difference", 9), ("there is no gain to recover", 0)]
+    return pd.DataFrame(
+        [(name, count, count / 23, count == 9) for name, count in rows],
+        columns=["answer", "count", "share", "is_right"],
+    )

@@ -25,7 +25,7 @@ UNIT = re.compile(r", (%|nats|points|count|index|number|L2|kB)|^region size, %|l
 CATEGORIES = {
     "comparison", "module", "module kind", "state", "class", "true class", "predicted class", "token", "task", "run",
     "method", "learning rate, or search told its size", "entries of run", "also in run", "region of",
-    "entries of region of", "also in region of", "part", "slice", "sub-skill",
+    "entries of region of", "also in region of", "part", "slice", "sub-skill", "answer",
 }  # fmt: skip
 
 

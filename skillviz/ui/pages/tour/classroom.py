@@ -33,27 +33,34 @@ NO_SERVER = (
 )
 
 
-def entered() -> Classroom | None:
-    """The class that this browser hosts, None without one.
-
-    Draws the page of a student, or the teacher's page with code and link, and stops there."""
+def hosted() -> Classroom | None:
+    """The class that this browser hosts; None without one. The link of somebody else's class becomes a link to join."""
     code = address.current(HOST)
-    if code is not None:
-        with suppress(SkillvizError):
-            room = CLASSROOMS.find(code)
-            if room.is_host(browser()):
-                room.tab = Tab()
-                address.keep(HOST, room.code)
-                if st.session_state.get(LOBBY, room.now() is None):
-                    _lobby(room)
-                    st.stop()
-                return room
-        address.forget(HOST)  # another browser's, or one that has ended
-        address.keep(JOIN, code)
-    if (code := address.current(JOIN)) is not None:
-        _attend(code)
-        st.stop()
+    if code is None:
+        return None
+    with suppress(SkillvizError):
+        room = CLASSROOMS.find(code)
+        if room.is_host(browser()):
+            room.tab = Tab()
+            address.keep(HOST, room.code)
+            return room
+    address.forget(HOST)
+    address.keep(JOIN, code)
     return None
+
+
+def drew(room: Classroom | None) -> bool:
+    """Draws the teacher's page with code and link, or the page of a student; False if the tour itself is to be drawn.
+
+    The script then ends without `st.stop`, after which Streamlit would keep the values of the tour's controls, but not
+    the browser."""
+    if room is not None:
+        if is_lobby := st.session_state.get(LOBBY, room.now() is None):
+            _lobby(room)
+        return bool(is_lobby)
+    if code := address.current(JOIN):
+        _attend(code)
+    return bool(code)
 
 
 def host_button() -> None:
@@ -105,7 +112,7 @@ def ask(room: Classroom, number: int, title: str, words: str, question: Question
             return
         choices, reveal = st.columns(questions.BESIDE_BUTTON, vertical_alignment="center")
         with choices:
-            st.markdown("   ".join(f"○ {choice}" for choice in poll.question.choices.values()))
+            st.markdown("\N{EM SPACE}".join(f"○ {choice}" for choice in poll.question.choices.values()))
             st.fragment(_answered, run_every=EVERY)(room.code)
         reveal.button(
             "Reveal", on_click=room.reveal, args=(number,), key=f"tour.reveal.class.{number}",
@@ -173,9 +180,10 @@ def _attend(code: str) -> None:
         room.join(browser())
     except SkillvizError as error:
         st.warning(formats.capital(text.plain(sentence_of(error))), icon=":material/error:")
+        st.button("Open the tour", on_click=address.forget, args=(JOIN,), icon=":material/school:")
     else:
         st.fragment(_follow, run_every=EVERY)(room.code)
-    st.button("Leave the class", on_click=address.forget, args=(JOIN,), type="tertiary", icon=":material/logout:")
+        st.button("Leave the class", on_click=address.forget, args=(JOIN,), type="tertiary", icon=":material/logout:")
 
 
 def _follow(code: str) -> None:
