@@ -72,6 +72,14 @@ def test_the_stored_visitors_are_told_as_they_are(visitors: ModuleType) -> None:
     assert [row["errors"] for row in (*result["busy"], *result["class"]["rows"])] == [[]] * 5
 
 
+def test_the_stored_class_is_told_as_it_is_and_follows_within_two_seconds() -> None:
+    pytest.importorskip("playwright.async_api")
+    classroom = importlib.import_module("benchmarks.classroom")
+    result = json.loads((ROOT / "benchmarks" / "results" / "classroom.json").read_text())
+    assert told(classroom.table(result)), "README.md shows another result"
+    assert (result["students"], result["errors"]) == (40, []) and result["rows"][0]["p95"] <= classroom.FOLLOWS
+
+
 def test_the_slope_of_memory_is_that_of_the_second_half(visitors: ModuleType) -> None:
     full = [(float(second), 2**20 * (100 + 10 * min(second, 60))) for second in range(121)]  # grows, then constant
     grows = [(second, size + 2**20 * second / 12) for second, size in full]

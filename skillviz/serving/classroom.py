@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any
 
 import streamlit as st
 
@@ -28,17 +28,17 @@ LETTERS = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"  # of a code; 0 and O, 1 and I look
 CODE = 6  # letters of a code: a guess hits one of 40 classes once in 27 million
 
 
-class Asked(Protocol):
-    """A question: its text, its choices by name, the name of the right one (None while unknown), and the reason."""
+@dataclass(frozen=True)
+class Question:
+    """A question of the tour.
 
-    @property
-    def asks(self) -> str: ...
-    @property
-    def choices(self) -> Mapping[str, str]: ...
-    @property
-    def answer(self) -> str | None: ...
-    @property
-    def why(self) -> str: ...
+    `choices` maps names to the displayed text; `answer` is the name of the right choice, None while it is unknown;
+    `why` gives the numbers, in Markdown."""
+
+    asks: str
+    choices: Mapping[str, str]
+    answer: str | None
+    why: str
 
 
 @dataclass(frozen=True)
@@ -50,23 +50,22 @@ class Poll:
     step: int
     title: str
     text: str
-    question: Asked | None
+    question: Question | None
     number: int
 
 
 class Classroom:
     """One class: its polls by step, and the answers to them by seat, a hash of a student's browser.
 
-    Threads of all its visitors use it at the same time."""
+    `revealed` are the steps whose answers count no more. Threads of all its visitors use it at the same time."""
 
     def __init__(self, code: str, host: str, tab: Any, now: float) -> None:
         self.code, self.tab, self.made, self.seen = code, tab, now, now
         self._lock, self._salt = threading.Lock(), secrets.token_bytes(16)
         self._host = self._seat(host)
-        self._polls: dict[int, Poll] = {}
+        self.polls: dict[int, Poll] = {}
+        self.revealed, self.seats = set[int](), set[str]()
         self._answers: dict[int, dict[str, str]] = {}  # by the poll's number
-        self._revealed: set[int] = set()
-        self._seats: set[str] = set()
         self._step = self._numbers = 0
 
     def _seat(self, browser: str) -> str:
@@ -80,42 +79,36 @@ class Classroom:
         """Return the seat of a student's browser, the same at each visit; raises NoClass if all are taken."""
         seat = self._seat(browser)
         with self._lock:
-            if seat not in self._seats and len(self._seats) >= MOST_STUDENTS:
+            if seat not in self.seats and len(self.seats) >= MOST_STUDENTS:
                 raise NoClass(
                     f"class {self.code} is full: {MOST_STUDENTS} students have joined, the most that a class may have. "
                     "Look at the screen together with somebody who has."
                 )
-            self._seats.add(seat)
+            self.seats.add(seat)
         return seat
 
-    def show(self, step: int, title: str, text: str, question: Asked | None) -> None:
+    def show(self, step: int, title: str, text: str, question: Question | None) -> None:
         """Show a step to the class. Another question than before drops the answers to it, unless it is revealed."""
         with self._lock:
-            before, self._step = self._polls.get(step), step
+            before, self._step = self.polls.get(step), step
             if before is not None and _is_same(before.question, question):
                 number = before.number
-            elif before is not None and step in self._revealed:
+            elif before is not None and step in self.revealed:
                 return
             else:
                 number = self._numbers = self._numbers + 1
                 self._answers.pop(before.number if before else 0, None)
-            self._polls[step] = Poll(step, title, text, question, number)
-
-    def reveal(self, step: int) -> None:
-        """End the answers to a step's question; nothing if the class has not been shown the step."""
-        with self._lock:
-            if step in self._polls:
-                self._revealed.add(step)
+            self.polls[step] = Poll(step, title, text, question, number)
 
     def answer(self, seat: str, number: int, choice: str | None) -> bool:
         """Set or change the one answer of a seat to the current poll; return whether it counts.
 
         It does not after Reveal, for another poll, or for a choice or a seat that does not exist."""
         with self._lock:
-            poll = self._polls.get(self._step)
+            poll = self.polls.get(self._step)
             counts = (
-                poll is not None and poll.number == number and poll.step not in self._revealed
-                and poll.question is not None and choice in poll.question.choices and seat in self._seats
+                poll is not None and poll.number == number and poll.step not in self.revealed
+                and poll.question is not None and choice in poll.question.choices and seat in self.seats
             )  # fmt: skip
             if counts:
                 self._answers.setdefault(number, {})[seat] = str(choice)
@@ -123,16 +116,7 @@ class Classroom:
 
     def now(self) -> Poll | None:
         """Return the step that the class sees; None before the first."""
-        return self._polls.get(self._step)
-
-    def polls(self) -> list[Poll]:
-        """Return the polls so far, by step."""
-        with self._lock:
-            return [self._polls[step] for step in sorted(self._polls)]
-
-    def is_revealed(self, step: int) -> bool:
-        """True once the teacher has revealed the answer of a step."""
-        return step in self._revealed
+        return self.polls.get(self._step)
 
     def answer_of(self, seat: str, poll: Poll) -> str | None:
         """Return the answer of a seat; None without one."""
@@ -144,16 +128,8 @@ class Classroom:
             given = list(self._answers.get(poll.number, {}).values())
         return {name: given.count(name) for name in (poll.question.choices if poll.question else ())}
 
-    def joined(self) -> int:
-        """Return the number of students who have joined."""
-        return len(self._seats)
 
-    def revealed(self) -> int:
-        """Return the number of revealed steps."""
-        return len(self._revealed)
-
-
-def _is_same(one: Asked | None, other: Asked | None) -> bool:
+def _is_same(one: Question | None, other: Question | None) -> bool:
     """True if the answers to one question are answers to the other: its right answer may become known meanwhile."""
     if one is None or other is None:
         return one is other

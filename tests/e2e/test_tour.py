@@ -92,6 +92,45 @@ def test_the_first_step_and_a_copied_link(tour: str, visit: Visit) -> None:
     heading(page, 2)
 
 
+def test_a_class_follows_its_teacher(tour: str, visit: Visit) -> None:
+    teacher = visit(f"{tour}/tour")
+    teacher.get_by_role("button", name="Host this tour").click()
+    link = teacher.locator(".st-key-tour-lobby code").inner_text()
+    assert link.startswith(f"{tour}/tour?join=")
+    ada, bo = visit(link), visit(link)
+    teacher.get_by_test_id("stMetricValue").get_by_text("2", exact=True).wait_for()
+    teacher.get_by_role("button", name="Start").click()
+    for page in (ada, bo):
+        heading(page, 1)
+        assert page.get_by_role("button", name="Reveal").count() == 0
+    ada.get_by_text("the fine-tuned one").click()
+    bo.get_by_text("no clear difference").click()
+    for page in (ada, bo):
+        page.get_by_text("Your answer counts.").wait_for()
+    ada.reload()
+    ada.get_by_text("no clear difference").click()  # the same browser: its answer changes
+    teacher.get_by_text("2 of 2 students answered").wait_for()
+    bo.get_by_text("the fine-tuned one").click()
+    bo.get_by_role("radio", name="the fine-tuned one", checked=True).wait_for()
+    bo.get_by_text("Your answer counts.").wait_for()
+    settle(bo)
+    teacher.get_by_role("button", name="Reveal").click()
+    teacher.locator(".st-key-tour-verdict").wait_for()
+    for page, verdict in ((ada, "Not quite:"), (bo, "Right.")):
+        page.get_by_text(verdict, exact=True).wait_for()
+        page.get_by_text("the fine-tuned one 50% (1, right)").wait_for()
+    assert below_the_window(teacher) <= 0
+    teacher.get_by_role("button", name="Next").first.click()
+    for page in (ada, bo):
+        heading(page, 2)
+    teacher.get_by_role("button", name=f"Class {link[-6:]}").click()
+    with teacher.expect_download() as saved:
+        teacher.get_by_role("button", name="Answers (CSV)").click()
+    assert ",the fine-tuned one,1" in Path(saved.value.path()).read_text()
+    teacher.get_by_role("button", name="End the class").click()
+    bo.get_by_text(f"There is no class {link[-6:]}").wait_for()
+
+
 @pytest.mark.nightly
 def test_presenter_mode(tour: str, visit: Visit) -> None:
     page = visit(f"{tour}/tour?step=2")

@@ -39,7 +39,9 @@ def of(skilled: Run, monkeypatch: pytest.MonkeyPatch) -> Room:
 def test_the_teacher_hosts_and_the_class_answers(of: Room) -> None:
     teacher = pressed(of.page("teacher"), "Host this tour")
     code = link(teacher)["host"]
-    assert f"?join={code}" in teacher.code[0].value and not lacks(said(teacher), "Join this class", "this machine alone")
+    assert f"?join={code}" in teacher.code[0].value and not lacks(
+        said(teacher), "Join this class", "this machine alone"
+    )
     ada = of.page("ada", join=code.lower())
     assert "You have joined" in said(ada) and not ada.radio
     of.who = "teacher"

@@ -8,8 +8,7 @@ import pytest
 
 from skillviz.errors import NoClass
 from skillviz.serving import classroom
-from skillviz.serving.classroom import AWAY, CODE, LETTERS, LONGEST, Classroom, Classrooms
-from skillviz.ui.pages.tour.questions import Question
+from skillviz.serving.classroom import AWAY, CODE, LETTERS, LONGEST, Classroom, Classrooms, Question
 from tests.refused import refuses
 
 CHOICES = {"a": "the first", "b": "the second"}
@@ -58,7 +57,7 @@ def test_each_browser_has_one_answer_until_it_is_revealed(first: Any, acts: list
     number = made.now().number
     for act in acts:
         if act == REVEAL:
-            made.reveal(1)
+            made.revealed.add(1)
         elif isinstance(act, str):
             who, _, choice = act.partition(":")
             seat = who if who == "nobody" else made.join(who)
@@ -73,9 +72,9 @@ def test_a_late_student_sees_the_current_step_and_the_answers_before_stay() -> N
     made.answer(made.join("x"), made.now().number, "a")
     made.show(2, "Step 2", "Text.", OTHER)
     late = made.join("late")
-    assert (made.now().step, made.joined(), made.join("late")) == (2, 2, late)
-    assert not made.answer(late, made.polls()[0].number, "a") and made.answer(late, made.now().number, "b")
-    assert [list(made.counts(poll).values()) for poll in made.polls()] == [[1, 0], [0, 1]]
+    assert (made.now().step, len(made.seats), made.join("late")) == (2, 2, late)
+    assert not made.answer(late, made.polls[1].number, "a") and made.answer(late, made.now().number, "b")
+    assert [list(made.counts(poll).values()) for poll in made.polls.values()] == [[1, 0], [0, 1]]
     made.show(1, "Step 1", "Text.", question())
     assert votes(made) == [1, 0] and made.answer_of(late, made.now()) is None, "the teacher went back"
 
@@ -132,4 +131,4 @@ def test_forty_threads_that_answer_at_once_count_once_each() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (votes(made), made.joined()) == ([0, 40], 40)
+    assert (votes(made), len(made.seats)) == ([0, 40], 40)

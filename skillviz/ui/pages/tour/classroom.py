@@ -13,7 +13,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.serving import visitor
-from skillviz.serving.classroom import CLASSROOMS, Asked, Classroom, Poll, browser
+from skillviz.serving.classroom import CLASSROOMS, Classroom, Poll, Question, browser
 from skillviz.serving.downloads import Tab
 from skillviz.serving.sign_in import sentence_of
 from skillviz.show import classroom as exhibits
@@ -21,7 +21,6 @@ from skillviz.show import text
 from skillviz.ui import address, exports, presenter
 from skillviz.ui.chart import alone, theme
 from skillviz.ui.pages.tour import questions
-from skillviz.ui.pages.tour.questions import Question
 
 HOST, JOIN = "host", "join"  # in the address: the code of the class that this page hosts, or follows
 EVERY = 1.0  # seconds between two looks of a page at its class
@@ -102,7 +101,7 @@ def ask(room: Classroom, number: int, title: str, words: str, question: Question
         return
     with st.container(border=True, key="tour-question"):
         st.markdown(f"**{poll.question.asks}**", help=questions.CLAIMED)
-        if room.is_revealed(number):
+        if number in room.revealed:
             bars, verdict = st.columns(questions.BESIDE_ANSWER, vertical_alignment="center")
             rows = exhibits.shares(poll.question.choices, room.counts(poll), poll.question.answer)
             with bars:
@@ -115,7 +114,7 @@ def ask(room: Classroom, number: int, title: str, words: str, question: Question
             st.markdown("\N{EM SPACE}".join(f"○ {choice}" for choice in poll.question.choices.values()))
             st.fragment(_answered, run_every=EVERY)(room.code)
         reveal.button(
-            "Reveal", on_click=room.reveal, args=(number,), key=f"tour.reveal.class.{number}",
+            "Reveal", on_click=room.revealed.add, args=(number,), key=f"tour.reveal.class.{number}",
             icon=":material/visibility:", width="stretch",
         )  # fmt: skip
 
@@ -124,7 +123,7 @@ def _answered(code: str) -> None:
     """Draws how many have answered the current question."""
     room = _still(code)
     if (poll := room.now()) is not None:
-        st.markdown(f"**{sum(room.counts(poll).values())} of {formats.counted(room.joined(), 'student')} answered**")
+        st.markdown(f"**{sum(room.counts(poll).values())} of {formats.counted(len(room.seats), 'student')} answered**")
 
 
 def _lobby(room: Classroom) -> None:
@@ -146,7 +145,7 @@ def _lobby(room: Classroom) -> None:
 
 
 def _joined(code: str) -> None:
-    st.metric("Joined", formats.count(_still(code).joined()), width="content")
+    st.metric("Joined", formats.count(len(_still(code).seats)), width="content")
 
 
 def _still(code: str) -> Classroom:
@@ -168,7 +167,7 @@ def _end(code: str) -> None:
 
 
 def _table(room: Classroom) -> pd.DataFrame:
-    asked = [(poll, poll.question) for poll in room.polls() if poll.question is not None]
+    asked = [(poll, poll.question) for _, poll in sorted(room.polls.items()) if poll.question is not None]
     return exhibits.table([(poll.step, one.asks, one.choices, room.counts(poll)) for poll, one in asked])
 
 
@@ -203,9 +202,9 @@ def _follow(code: str) -> None:
         _answer_box(room, poll, poll.question, seat)
 
 
-def _answer_box(room: Classroom, poll: Poll, question: Asked, seat: str) -> None:
+def _answer_box(room: Classroom, poll: Poll, question: Question, seat: str) -> None:
     key, mine = f"{CHOICE}{room.code}.{poll.number}", room.answer_of(seat, poll)
-    is_revealed = room.is_revealed(poll.step)
+    is_revealed = poll.step in room.revealed
     if st.session_state.get(key) != mine:  # from another tab, before a reload, or too late
         st.session_state[key] = mine
     st.radio(

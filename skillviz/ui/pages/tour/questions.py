@@ -6,7 +6,7 @@ Answers are kept for the session.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from skillviz.core.verdicts import NO_DIFFERENCE, NOT_MEASURED, DifferenceVerdic
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
-from skillviz.serving.classroom import Asked
+from skillviz.serving.classroom import Question
 from skillviz.show import sentences
 from skillviz.show.interpolation_grid import estimate as point
 
@@ -45,19 +45,6 @@ BESIDE_BUTTON, BESIDE_ANSWER = (6, 1), (3, 4)  # relative widths of the choices 
 NOT_CHOSEN = ""  # the answer of a user who revealed it without a choice
 
 Answers = dict[str, tuple[str, bool | None]]
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question of the tour.
-
-    `choices` maps names to the displayed text; `answer` is the name of the right choice, None while it is unknown;
-    `why` gives the numbers, in Markdown."""
-
-    asks: str
-    choices: Mapping[str, str]
-    answer: str | None
-    why: str
 
 
 def more_often(before: np.ndarray, after: np.ndarray, labels: np.ndarray, task: TaskNote) -> Question:
@@ -268,7 +255,7 @@ def forget_answers() -> None:
     st.session_state.pop(ANSWERS, None)
 
 
-def show_verdict(question: Asked, answer: str) -> None:
+def show_verdict(question: Question, answer: str) -> None:
     """Draws whether the answer is right, in words and with an icon, and the numbers behind it."""
     right = question.choices.get(question.answer or "", "")
     verdict = st.container(key=VERDICT)

@@ -33,6 +33,7 @@ from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote, Transfer
 from skillviz.runs.run import RANKING, Run
 from skillviz.runs.spec import RunSpec
 from skillviz.serving import sign_in
+from skillviz.serving.classroom import Question
 from skillviz.show import beyond, interpolation, measures, surgery, text, tour
 from skillviz.show import known_truth as exhibits
 from skillviz.show.briefs import headline_split, opening_brief
@@ -51,7 +52,7 @@ from skillviz.ui.controls import action
 from skillviz.ui.pages.interpolation import grid_of, levels
 from skillviz.ui.pages.surgery import region_form
 from skillviz.ui.pages.tour import questions
-from skillviz.ui.pages.tour.questions import SHARES, Question
+from skillviz.ui.pages.tour.questions import SHARES
 from skillviz.ui.run_list import pair_briefs
 
 SENTENCE = "tour.sentence"

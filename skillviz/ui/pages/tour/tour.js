@@ -24,5 +24,7 @@ export default function ({ data }) {
   if (before.step === data.step && data.revealed > before.revealed && verdict) {
     verdict.tabIndex = -1;
     verdict.focus({ preventScroll: true });
+    // with the bars of a class, the card may be too high for a projector
+    document.querySelector(".st-key-tour-question")?.scrollIntoView({ block: "nearest" });
   }
 }

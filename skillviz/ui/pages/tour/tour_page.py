@@ -11,11 +11,10 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.serving.classroom import Classroom
+from skillviz.serving.classroom import Classroom, Question
 from skillviz.show.glossary import about
 from skillviz.ui import address, controls, presenter
 from skillviz.ui.pages.tour import classroom, questions, steps
-from skillviz.ui.pages.tour.questions import Question
 from skillviz.ui.pages.tour.steps import OpeningRun
 
 STEP = "step"
@@ -97,7 +96,7 @@ def draw(number: int, opening: OpeningRun, room: Classroom | None) -> None:
     with left:
         st.markdown(f"## {step.title}", help=about(*step.words))
         st.markdown(step.says(opening))
-    is_revealed = room.is_revealed(number) if room else str(number) in questions.answers()
+    is_revealed = number in room.revealed if room else str(number) in questions.answers()
     question = step.draw(opening, left, right, is_revealed)
     if room is not None:
         classroom.ask(room, number, step.title, step.says(opening), question)
@@ -125,4 +124,6 @@ def _go(number: int) -> None:
 
 def follow(number: int, room: Classroom | None) -> None:
     """Scrolls up at a new step, and moves the keyboard focus from a pressed *Reveal* to the answer."""
-    _mount(key=NAME, data={"step": number, "revealed": room.revealed() if room else len(questions.answers())}, height=1)
+    _mount(
+        key=NAME, data={"step": number, "revealed": len(room.revealed) if room else len(questions.answers())}, height=1
+    )
