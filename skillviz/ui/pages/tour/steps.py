@@ -61,6 +61,7 @@ WAY, SHIFT = "tour.way", "tour.shift"
 LIVE = 200  # test sentences on which a graft is scored live: about 3 s for MiniLM on two quiet cores
 TITLES = {"pretrained": "Pre-trained", "grafted": "Graft", "finetuned": "Fine-tuned"}
 HEIGHT = 310  # pixels of a figure: a step and its answer then fit in a window of 1280 by 720
+MAP_HEIGHT = 284  # the same for the map, whose step has the longest answer
 SIZE = "tour.size"
 BETWEEN = 2  # sizes offered between two stored ones, if the models compute them
 KEEP = "tour.keep"
@@ -414,7 +415,7 @@ def draw_place(opening: OpeningRun, left: DeltaGenerator, right: DeltaGenerator,
             layers = page.stored_table(rivals[chosen], "layers") if chosen in rivals else layers
             _stored_numbers(opening, chosen, rivals.get(chosen))
     with right:
-        region_map = surgery.layout(layers, theme(), presenter.unenlarged(HEIGHT), sides=False)
+        region_map = surgery.layout(layers, theme(), presenter.unenlarged(MAP_HEIGHT), sides=False)
         show(replace(region_map, title="Where these parameters are"), opening.run.id)
     recovered = {questions.SEARCHED: opening.scores.recovered}
     recovered |= {name: run.record.metrics[opening.split].recovered for name, run in rivals.items()}
