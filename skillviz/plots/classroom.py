@@ -9,7 +9,7 @@ from skillviz.plots.figure import blank, canvas, require, wrapped
 from skillviz.plots.theme import BAR, INK, SOFT_INK
 
 AXIS, SIDE = "answers, %", "answer"
-ROW, PANEL = 27, 54  # pixels of a bar, and of the axis
+ROW, PANEL = 29, 64  # pixels of a bar, and of the axis
 RIGHT = "✓ "  # before the name of the right answer: a color alone would not reach everybody
 NOBODY = "Nobody has answered."
 LINE = 26  # characters of a name before its line breaks
@@ -37,6 +37,6 @@ def answers(rows: pd.DataFrame, *, theme: str = "light", height: int | None = No
         )
     )  # fmt: skip
     figure.update_xaxes(range=[0, 125], tickvals=[0, 25, 50, 75, 100])  # the words of a bar of 100% are beside it
-    figure.update_yaxes(type="category", autorange="reversed", showgrid=False, title_text="")
+    figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
     figure.update_layout(margin={"t": 6, "b": 42})
     return figure
