@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
+import pandas as pd
+
 from skillviz.analysis.answers import answers_by_state
+from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import (
     PAIR_RECIPE,
     Observation,
@@ -17,8 +20,13 @@ from skillviz.analysis.observations import (
     numbers_of,
     of_run,
     once,
+    sentences,
     setting,
 )
+from skillviz.analysis.recovered import recovered, without_gain
+from skillviz.analysis.scores import score_table
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.tables import notes
 from skillviz.analysis.variants import MODEL, SEQUENCE, Name, label_variants, path, run_label
 from skillviz.errors import SkillvizError
 from skillviz.models.finetune.recipes import MODES, recipe_row
@@ -50,7 +58,7 @@ def of_results(results: Results) -> list[Observation]:
 def of_score(score: Score, model: TunedModel | None = None) -> Iterator[Observation]:
     """Yield the states of a fine-tuned model that was scored without a region."""
     record, spec, model = score.record, score.spec, model or TunedModel()
-    sentences = leak_sentences(record.transfer, record.task.name) if record.transfer else ()
+    leaks = leak_sentences(record.transfer, record.task.name) if record.transfer else ()
     frame = score.predictions()
     for split, scores in record.splits.items():
         rows = frame[frame["dataset"] == score.dataset] if "dataset" in frame else frame
@@ -61,7 +69,7 @@ def of_score(score: Score, model: TunedModel | None = None) -> Iterator[Observat
             yield Observation(
                 base=spec.base, recipe=model.recipe, setting=setting(spec.k_shot), id_task=record.task.name,
                 task=score.dataset, split=split, method=method, n=scores.n, note=record.task, model=spec.finetuned,
-                readout=record.readout, model_fields=model.fields, sentences=sentences, answers=answers.get(state),
+                readout=record.readout, model_fields=model.fields, sentences=leaks, answers=answers.get(state),
                 **columns, **numbers_of(scores, state),
             )  # fmt: skip
 
@@ -157,3 +165,19 @@ def _region_fields(spec: RunSpec, by_folder: Mapping[str, FineTunedSpec]) -> dic
     tuned: dict[Name, Any] = {"recipe": model.recipe, **_fields(model, by_folder)} if model else {MODEL: spec.finetuned}
     tuned.pop("tasks", None)
     return {**fields, "sizes": sizes, **options, **{(MODEL, *path(name)): value for name, value in tuned.items()}}
+
+
+def score_tables(
+    observations: Sequence[Observation], pairs: Sequence[tuple[str, str]], *remarks: str, with_gain: bool = False
+) -> dict[str, pd.DataFrame]:
+    """Return scores, differences of these pairs of methods, and the note: remarks, then the observations' sentences.
+
+    `with_gain` adds the table recovered, and to the note the tasks without a gain to recover.
+    """
+    drawn = resampled_tests(observations)
+    return {
+        "scores": score_table(observations, drawn),
+        **({"recovered": recovered(observations, resampled=drawn)} if with_gain else {}),
+        "differences": paired(observations, pairs, drawn),
+        "note": notes(*remarks, *sentences(observations), *(without_gain(observations, drawn) if with_gain else ())),
+    }

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.differences import paired
-from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import score_table
-from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.tables import notes
 from skillviz.models.finetune.recipes import RANKS, RECIPES, WIDTHS
-from skillviz.studies.study_observations import of_results
+from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,9 +66,5 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def _tables(observations: Sequence[Observation]) -> dict[str, pd.DataFrame]:
-    drawn, methods = resampled_tests(observations), {one.method for one in observations}
-    return {
-        "scores": score_table(observations, drawn),
-        "differences": paired(observations, PAIRS, drawn),
-        "note": notes(*(note for method, note in NOTES.items() if method in methods), *sentences(observations)),
-    }
+    methods = {one.method for one in observations}
+    return score_tables(observations, PAIRS, *(note for method, note in NOTES.items() if method in methods))

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from skillviz.analysis.checkpoint_series import checkpoint_points
-from skillviz.analysis.differences import paired
-from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import score_table
-from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.tables import check, notes
+from skillviz.analysis.tables import check
 from skillviz.errors import BadInput
 from skillviz.models.finetune.training_config import DEFAULT_STEPS
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.region_comparisons import follows_early, levels_off
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row, trained, tuning_row
-from skillviz.studies.study_observations import of_results
+from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
     from skillviz.runs.run import Run
@@ -58,8 +54,6 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return the table of checkpoints, and scores and differences by model."""
-    observations = of_results(results)
-    drawn = resampled_tests(observations)
     series: dict[str, dict[int, list[Run]]] = {}
     for run in results.runs():
         spec = results.finetuned_of(run)
@@ -68,11 +62,10 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     points = [checkpoint_points(runs) for runs in series.values()]
     return {
         "checkpoints": check(pd.concat(points, ignore_index=True) if points else pd.DataFrame(), "checkpoints"),
-        "scores": score_table(observations, drawn),
-        "differences": paired(observations, PAIRS, drawn),
-        "note": notes(
+        **score_tables(
+            of_results(results),
+            PAIRS,
             "A checkpoint is the best check on validation data within its steps, as early stopping keeps it.",
-            *sentences(observations),
         ),
     }
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.differences import paired
-from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import score_table
-from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.tables import notes
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import curves_meet, less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, sizes_row
-from skillviz.studies.study_observations import of_results
+from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,13 +39,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return scores at every size, and the searched region's lead at equal size."""
-    observations = of_results(results)
-    drawn = resampled_tests(observations)
-    return {
-        "scores": score_table(observations, drawn),
-        "differences": paired(observations, PAIRS, drawn),
-        "note": notes(*sentences(observations)),
-    }
+    return score_tables(of_results(results), PAIRS)
 
 
 def differs(scale: Scale) -> list[SettingRow]:

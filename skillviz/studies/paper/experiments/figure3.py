@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.differences import paired
-from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import score_table
-from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.tables import notes
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import keeps
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import READOUT, READOUTS, SettingRow
-from skillviz.studies.study_observations import of_results
+from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,15 +36,10 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return scores and differences by readout; the readout is shown even if the study has only one."""
     own_tasks = [one for one in of_results(results) if one.task == one.id_task]
     observations = [replace(one, shown_readout=one.readout) for one in own_tasks]
-    drawn = resampled_tests(observations)
-    return {
-        "scores": score_table(observations, drawn),
-        "differences": paired(observations, PAIRS, drawn),
-        "note": notes(
-            "The head readout's pre-trained state has the fine-tuned head: its accuracy is not that of chance.",
-            *sentences(observations),
-        ),
-    }
+    return score_tables(
+        observations, PAIRS,
+        "The head readout's pre-trained state has the fine-tuned head: its accuracy is not that of chance.",
+    )  # fmt: skip
 
 
 def differs(scale: Scale) -> list[SettingRow]:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.differences import paired
-from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import score_table
-from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.tables import notes
 from skillviz.core.formats import listed
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.scales import size_text
 from skillviz.studies.paper.setting import SettingRow
-from skillviz.studies.study_observations import of_results
+from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,16 +40,11 @@ def entries(scale: Scale) -> list[Entry]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return scores and differences; the search within biases is graft_biases of the localizer learned-ranked."""
     observations = [one for one in of_results(results) if one.task == one.id_task]
-    drawn = resampled_tests(observations)
-    return {
-        "scores": score_table(observations, drawn),
-        "differences": paired(observations, PAIRS, drawn),
-        "note": notes(
-            "Lottery: embeddings and head are kept, all other entries outside the region are zero, and nothing is "
-            "trained again; the shares are of graftable entries.",
-            *sentences(observations),
-        ),
-    }
+    return score_tables(
+        observations, PAIRS,
+        "Lottery: embeddings and head are kept, all other entries outside the region are zero, and nothing is "
+        "trained again; the shares are of graftable entries.",
+    )  # fmt: skip
 
 
 def differs(scale: Scale) -> list[SettingRow]:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.differences import paired
-from skillviz.analysis.observations import sentences
-from skillviz.analysis.scores import score_table
-from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.tables import notes
 from skillviz.models.finetune.recipes import SGD
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import recovers_less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow
-from skillviz.studies.study_observations import of_results
+from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,15 +34,10 @@ def entries(scale: Scale) -> list[Entry]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return scores and differences by recipe."""
     observations = [one for one in of_results(results) if one.task == one.id_task]
-    drawn = resampled_tests(observations)
-    return {
-        "scores": score_table(observations, drawn),
-        "differences": paired(observations, PAIRS, drawn),
-        "note": notes(
-            "A share of the gain is of the gain of the recipe's own model, as each reaches another accuracy.",
-            *sentences(observations),
-        ),
-    }
+    return score_tables(
+        observations, PAIRS,
+        "A share of the gain is of the gain of the recipe's own model, as each reaches another accuracy.",
+    )  # fmt: skip
 
 
 def differs(scale: Scale) -> list[SettingRow]:

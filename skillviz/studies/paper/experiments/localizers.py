@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.differences import paired
-from skillviz.analysis.observations import sentences
-from skillviz.analysis.recovered import without_gain
-from skillviz.analysis.scores import score_table
-from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.tables import notes
 from skillviz.core.formats import listed
 from skillviz.core.localizers.table import LOCALIZERS, RIVALS
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SEARCH, SettingRow, sizes_row, tasks_row, trained, tuning_row
-from skillviz.studies.study_observations import of_results
+from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,14 +50,8 @@ def _sizes(scale: Scale, name: str) -> tuple[float, ...]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """Return scores and differences of every localizer's graft."""
-    observations = of_results(results)
-    drawn = resampled_tests(observations)
-    return {
-        "scores": score_table(observations, drawn),
-        "differences": paired(observations, PAIRS, drawn),
-        "note": notes(*sentences(observations), *without_gain(observations, drawn)),
-    }
+    """Return scores, recovered and differences of every localizer's graft."""
+    return score_tables(of_results(results), PAIRS, with_gain=True)
 
 
 def differs(scale: Scale) -> list[SettingRow]:
@@ -84,7 +72,7 @@ LOCALIZERS_COMPARED = Experiment(
     finding="The paper compares its learned mask with top movement, the FISH mask and random regions, without a null.",
     entries=entries,
     tables=tables,
-    makes=("scores", "differences", "note"),
+    makes=("scores", "recovered", "differences", "note"),
     published=(),
     differs=differs,
     shown="curves",

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.differences import paired
-from skillviz.analysis.observations import sentences
-from skillviz.analysis.recovered import recovered, without_gain
 from skillviz.analysis.run_tables import composition, stability_of_runs
-from skillviz.analysis.scores import score_table
-from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.tables import notes
 from skillviz.core.formats import listed
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import keeps, less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, task_name
-from skillviz.studies.study_observations import finetuned_labels, of_results
+from skillviz.studies.study_observations import finetuned_labels, of_results, score_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,15 +45,10 @@ def _published(scale: Scale) -> tuple[str, ...]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return scores, recovered, differences, composition and stability of every task."""
     runs = results.runs()
-    observations = of_results(results)
-    drawn = resampled_tests(observations)
     return {
-        "scores": score_table(observations, drawn),
-        "recovered": recovered(observations, resampled=drawn),
-        "differences": paired(observations, PAIRS, drawn),
+        **score_tables(of_results(results), PAIRS, with_gain=True),
         "composition": composition(runs),
         "stability": stability_of_runs(runs, finetuned_labels(results)),
-        "note": notes(*sentences(observations), *without_gain(observations, drawn)),
     }
 
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.differences import paired
-from skillviz.analysis.observations import sentences
-from skillviz.analysis.recovered import recovered, without_gain
-from skillviz.analysis.scores import score_table
-from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.tables import notes
 from skillviz.core.formats import counted
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import keeps, less, sizes_alike
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.scales import Scale
 from skillviz.studies.paper.setting import SettingRow, sizes_row, task_name, tasks_row
-from skillviz.studies.study_observations import of_results
+from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,14 +29,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return scores, recovered and differences of every task and size."""
-    observations = of_results(results)
-    drawn = resampled_tests(observations)
-    return {
-        "scores": score_table(observations, drawn),
-        "recovered": recovered(observations, resampled=drawn),
-        "differences": paired(observations, PAIRS, drawn),
-        "note": notes(*sentences(observations), *without_gain(observations, drawn)),
-    }
+    return score_tables(of_results(results), PAIRS, with_gain=True)
 
 
 def differs(scale: Scale) -> list[SettingRow]:

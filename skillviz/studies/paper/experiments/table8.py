@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.differences import paired
-from skillviz.analysis.observations import sentences
 from skillviz.analysis.overlaps import overlap_of_localizers
-from skillviz.analysis.scores import score_table
-from skillviz.analysis.seeds import resampled_tests
-from skillviz.analysis.tables import notes
 from skillviz.core.localizers.table import FisherOptions
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.region_comparisons import shares_little
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row
-from skillviz.studies.study_observations import of_results
+from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,17 +39,11 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return scores, differences, and the IoU of the searched region with each rival by task and size."""
-    observations, runs = of_results(results), results.runs()
+    runs = results.runs()
     first: dict[str, str] = {}  # regions of two models of a task are not compared
     compared = [run for run in runs if first.setdefault(run.spec.task, run.spec.finetuned) == run.spec.finetuned]
     left = [FIRST] if len(compared) < len(runs) else []
-    drawn = resampled_tests(observations)
-    return {
-        "scores": score_table(observations, drawn),
-        "overlap": overlap_of_localizers(compared),
-        "differences": paired(observations, PAIRS, drawn),
-        "note": notes(*sentences(observations), *left),
-    }
+    return {**score_tables(of_results(results), PAIRS, *left), "overlap": overlap_of_localizers(compared)}
 
 
 def differs(scale: Scale) -> list[SettingRow]:
