@@ -55,6 +55,7 @@ def finding(table: pd.DataFrame, task: str) -> str:
     lines.append(
         f"After round {first['round']}, {formats.counted(int(first['clients']), 'client')}, "
         f"{formats.counted(int(first['seeds']), 'seed')}. Bytes are those of the graft files' indices and values. "
-        "Attacks that use more than the loss may reveal more."
+        "Clients of one task also send their head, whatever else they send, and it reveals something too; attacks that "
+        "use more than the loss may reveal more."
     )
     return " ".join(lines)
