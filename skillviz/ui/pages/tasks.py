@@ -376,6 +376,9 @@ def shared_words(counts: Shared, chosen: Sequence[str], seed: int) -> str:
 
 def subset_words(subset: pd.DataFrame, chosen: Sequence[str], tasks: int) -> str:
     """The gains without shared entries, of random entries and of a model of the subset, beside what has none."""
+    if subset.empty:
+        what = "The union without shared parameters, random parameters (the null) and a model of this subset"
+        return f"{what}: {chip_text(NOT_MEASURED)}"
 
     def gains(what: str, inside: bool = True) -> str:
         rows = subset[(subset["what"] == what) & (subset["task"].isin(chosen) == inside)].to_dict("records")
