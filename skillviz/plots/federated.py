@@ -15,7 +15,7 @@ STYLES = {
     "region": Style("values in a region", STATES["grafted"].color, "diamond", "solid"),
     "random": Style("as many random values", LOCALIZERS["random"].color, "x", "dot"),
 }
-AXES = {"score": ("test metric, %", 100.0), "membership": ("membership AUC (0.5: chance)", 1.0)}
+AXES = {"score": ("test metric, %", 100.0), "membership": ("membership AUC, index (0.5: chance)", 1.0)}
 ROUND = "round, number"
 
 

@@ -200,7 +200,7 @@ SLIP = "disagrees with itself"
           "The union of CR and SST-2 sentences recovers"], []),
         ("tasks", {"kind": "iou", "regions": "purified", "union": "qnli~ag_news"}, [(MAPS, {})], 4,
          ["The union of QNLI and AG News recovers", "(purified)"], []),
-        ("tasks", {}, [(MAPS, {})], 4, ["not measured", "reproduce subsets"], []),
+        ("tasks", {}, [(MAPS, {})], 4, ["reproduce subsets"], []),
         ("tasks", {}, [((*MAPS, "subsets"), {})], 4,
          ["Inside the subset, the union without shared parameters recovers **7", "A model fine-tuned on this subset"],
          ["reproduce subsets"]),

@@ -202,8 +202,10 @@ def _shared(tables: TaskTables, subset: pd.DataFrame, chosen: Sequence[str]) -> 
 
         with page.explained():
             st.markdown(cache.computed(("shared", *chosen), [tables.study], sentence))
-    st.markdown(subset_words(subset, chosen, len(tables.tasks)), help=about("matched"))
-    if subset.empty:
+    if len(subset):
+        st.markdown(subset_words(subset, chosen, len(tables.tasks)), help=about("matched"))
+        return
+    with st.expander("Measure it without shared parameters, beside its null and a model of this subset"):
         st.code("python -m skillviz reproduce subsets --scale small", language=None, wrap_lines=True)
 
 
@@ -376,9 +378,6 @@ def shared_words(counts: Shared, chosen: Sequence[str], seed: int) -> str:
 
 def subset_words(subset: pd.DataFrame, chosen: Sequence[str], tasks: int) -> str:
     """The gains without shared entries, of random entries and of a model of the subset, beside what has none."""
-    if subset.empty:
-        what = "The union without shared parameters, random parameters (the null) and a model of this subset"
-        return f"{what}: {chip_text(NOT_MEASURED)}"
 
     def gains(what: str, inside: bool = True) -> str:
         rows = subset[(subset["what"] == what) & (subset["task"].isin(chosen) == inside)].to_dict("records")
