@@ -65,7 +65,8 @@ def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.D
             controls = [values for other, values in known.items() if other[:5] == key[:5] and other[5]]
             rows.append(
                 {**dict(zip(PLACE, key, strict=False)), "n": len(labels), **interval[metric]._asdict(),
-                 "control": _mean([control - known[reference][0] for control, _ in controls]), "draws": len(controls),
+                 "control": np.mean([one - known[reference][0] for one, _ in controls]) if controls else np.nan,
+                 "draws": len(controls),
                  **excess(*known[key], controls)}
             )  # fmt: skip
     frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
@@ -98,10 +99,6 @@ def excess(value: float, resampled: np.ndarray, controls: list[tuple[float, np.n
     mean = np.mean([draws for _, draws in controls], axis=0)
     interval = seeds_and_examples([value - control for control, _ in controls], float((resampled - mean).std(ddof=1)))
     return {"excess": interval.value, "excess_low": interval.low, "excess_high": interval.high}
-
-
-def _mean(values: list[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")
 
 
 @dataclass(frozen=True)

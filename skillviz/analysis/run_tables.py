@@ -109,17 +109,16 @@ def _rows(title: str, group: list[Run], split: str) -> list[dict[str, Any]]:
     curves = pd.concat([_curve(run, split) for run in group]).groupby(["metric", "place"], sort=False)
     for number, values in curves:
         metric, place = cast(tuple[str, int], number)
-        side = of_main[metric][title] if place == 0 and metric in of_main else _stored(values)
+        side = (
+            of_main[metric][title]
+            if place == 0 and metric in of_main
+            else {row["seed"]: [scored_in(row, row["metric"])] for row in values.to_dict("records")}
+        )
         over = mean_over_seeds(side, metric)
         row: dict[str, Any] = {**_named(group[0]), "localizer": title, "split": split, "metric": metric}
         row |= {"size": values["size"].mean(), "share": values["share"].mean(), "mean": over.value}
         rows.append(row | {name: getattr(over, name) for name in ("debiased", "low", "high", "sd", "seeds")})
     return rows
-
-
-def _stored(rows: pd.DataFrame) -> Side:
-    """One metric at one size from the runs' curves, by seed."""
-    return {row["seed"]: [scored_in(row, row["metric"])] for row in rows.to_dict("records")}
 
 
 def _curve(run: Run, split: str) -> pd.DataFrame:

@@ -204,6 +204,7 @@ TABLES = {
         )),
         Table("federated", (
             Column("tasks", TASKS, "", "the clients' tasks; of a single task, the clients share its training rows"),
+            Column("setting", "str", "", "fields in which the study's federations differ; empty if in none"),
             Column("clients", "int64", "", "clients of a round"),
             Column("send", "str", "", "full: all values; region: those that the client's first round moved most; "
                    "random: as many random ones"), SIZE, SHARE,

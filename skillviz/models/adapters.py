@@ -18,13 +18,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from skillviz.core.architectures import ATTENTION_OUTPUT, EXPERT_OUT, MLP_OUT
+from skillviz.core.architectures import ATTENTION_OUTPUT, EXPERT_OUT, MLP_OUT, family_of
 from skillviz.core.formats import counted
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.errors import BadInput, BadModel, CorruptFile, PairMismatch, WrongBase
 from skillviz.layout import refuse_another
 from skillviz.models.checkpoint import ModelInfo
-from skillviz.models.heads import own_shapes
+from skillviz.models.heads import is_head, own_shapes
 from skillviz.tasks.refusals import refused
 
 FIELD = "skillviz_adapters"
@@ -37,6 +37,9 @@ PLACEMENTS: Mapping[str, tuple[str, ...]] = {"houlsby": tuple(PARTS), "pfeiffer"
 """The parts that get an adapter."""
 
 
+WIDEST = 100_000  # the largest width
+
+
 class _Stored(BaseModel):
     """The facts of stored adapters; `fingerprint` identifies the weights of the base."""
 
@@ -44,7 +47,7 @@ class _Stored(BaseModel):
 
     layout: int
     placement: Literal["houlsby", "pfeiffer"]
-    width: Annotated[int, Field(ge=1, le=100_000)]
+    width: Annotated[int, Field(ge=1, le=WIDEST)]
     fingerprint: str
 
 
@@ -126,6 +129,14 @@ def check(info: ModelInfo, base: ModelInfo) -> Iterator[BadModel]:
         yield WrongBase(
             f"the adapters '{info.id}' were trained on a base with the fingerprint {fingerprint[:12]}; '{base.id}' has "
             f"{base.fingerprint[:12]}. Give that base."
+        )
+        return
+    prefix, kind = family_of(base.model_type).prefix, base.model_type
+    other = [n for n in info.shapes if not n.startswith(PREFIX) and not is_head(kind, n.removeprefix(prefix))]
+    if other:
+        yield PairMismatch(
+            f"the adapters '{info.id}' hold '{min(other)}', a parameter of the base; allowed are adapters and a head. "
+            "Fine-tune the model again."
         )
         return
     wanted = shapes(graftable(base.model_type, own_shapes(base), base.config), placement, width)

@@ -179,7 +179,11 @@ def strip(
     if dtype and (lost := next((one for one, tensor in tensors.items() if not tensor.isfinite().all()), None)):
         raise BadInput(f"'{lost}' of '{name or info.id}' has values beyond float16; store the whole model instead.")
     alike = _alike(info, first)
-    same = {one: other for one, other in alike.items() if _equal(info.tensors[one], first.tensors[other])}
+    same = {
+        one: other
+        for one, other in alike.items()
+        if b"".join(info.tensors[one].parts()) == b"".join(first.tensors[other].parts())
+    }
     matrices = {one: s for one, s in info.tensors.items() if one in alike.keys() - same.keys() and len(s.shape) == 2}
     changed = {one: _differing_rows(stored, first.tensors[alike[one]]) for one, stored in matrices.items()}
     by_rows = {one: rows for one, rows in changed.items() if len(rows) <= MOST_ROWS * matrices[one].shape[0]}
@@ -196,7 +200,9 @@ def strip(
     frozen = {KEY: LAYOUT, **first.identity(), "tensors": same, **said}
     _rewritten(folder, {**info.config, FROZEN: frozen}, lambda path: save_file(rest, path, metadata={"format": "pt"}))
     return Stripped(
-        tuple(same), sum(_size(info.tensors[one]) for one in same), {one: len(rows) for one, rows in by_rows.items()}
+        tuple(same),
+        sum(info.tensors[one].end - info.tensors[one].start for one in same),
+        {one: len(rows) for one, rows in by_rows.items()},
     )
 
 
@@ -232,18 +238,10 @@ def _alike(info: ModelInfo, base: ModelInfo) -> dict[str, str]:
     return alike
 
 
-def _equal(one: Stored, other: Stored) -> bool:
-    return b"".join(one.parts()) == b"".join(other.parts())
-
-
 def _differing_rows(one: Stored, other: Stored) -> np.ndarray:
     """Return the numbers of a matrix's rows whose bytes differ."""
     rows = [np.frombuffer(b"".join(s.parts()), np.uint8).reshape(one.shape[0], -1) for s in (one, other)]
     return np.flatnonzero((rows[0] != rows[1]).any(axis=1))
-
-
-def _size(stored: Stored) -> int:
-    return stored.end - stored.start
 
 
 def _rewritten(folder: Path, config: Mapping[str, Any], save: Any) -> None:

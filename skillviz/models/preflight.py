@@ -709,7 +709,7 @@ def stored_as(info: ModelInfo, shapes: Mapping[str, tuple[int, ...]]) -> list[St
         by_end.setdefault(_end(name), []).append(name)
     found = []
     for name, shape in shapes.items():
-        alike = [one for one in by_end.get(_end(name), ()) if _is_same(name, one)]
+        alike = [one for one in by_end.get(_end(name), ()) if name.endswith(f".{one}") or one.endswith(f".{name}")]
         own = files.get(name) or (files[alike[0]] if len(alike) == 1 else None)
         if own is None and (output := stands_for(info, name, tuple(shape))) is not None:
             own = files[output]
@@ -723,8 +723,3 @@ def stored_as(info: ModelInfo, shapes: Mapping[str, tuple[int, ...]]) -> list[St
 
 def _end(name: str) -> str:
     return ".".join(name.split(".")[-2:])
-
-
-def _is_same(name: str, other: str) -> bool:
-    """True if one name is the other with a prefix."""
-    return name.endswith(f".{other}") or other.endswith(f".{name}")

@@ -130,7 +130,7 @@ def _marks(
     symbol = style.symbol if is_ours else f"{style.symbol.removesuffix('-open')}-open"
     marker = {**style.marker(10), "symbol": symbol, "line": {"color": style.color, "width": 2 if is_ours else 1.5}}
     hover = [
-        f"{words.text(r['value'])} {words.title}{_kind(r)} on {r['task']}<br>{_ends(r, words, is_ours)}"
+        f"{words.text(r['value'])} {words.title}{'' if formats.missing(r.get('debiased')) else ', plug-in,'} on {r['task']}<br>{_ends(r, words, is_ours)}"
         for r in rows.astype({"low": float, "high": float}).to_dict("records")
     ]
     return go.Scatter(
@@ -159,11 +159,6 @@ def _strokes(method: str, rows: pd.DataFrame, shown: Sequence[str], offset: floa
         hovertext=[f"{words.text(value)} {words.title}, debiased" for value in rows["debiased"]],
         hovertemplate="%{hovertext}<extra></extra>",
     )
-
-
-def _kind(row: dict) -> str:
-    """Return ", plug-in," for a plug-in calibration error, the kind comparable with published ones; else nothing."""
-    return "" if formats.missing(row.get("debiased")) else ", plug-in,"
 
 
 def _ends(row: dict, words: Metric, is_ours: bool) -> str:

@@ -87,7 +87,7 @@ def facts_of(spec: RunSpec, session: Session, device: str = "cpu", sizes: tuple[
         counts=counts,
         sizes=sizes or tuple(parse_size(size, d) for size in spec.sizes),
         device=device,
-        tokens=float(_tokens(splits.words, task.limit(check.readout) or USUAL_LENGTH)),
+        tokens=min(1.3 * splits.words + 4, float(task.limit(check.readout) or USUAL_LENGTH)),  # a rule of thumb
         own=own_dtype(check.base, check.finetuned),
         sequences=_sequences(task.kind, check.readout, labels, splits.options),
         kinds=1 if check.table is None else len(check.table.kinds),
@@ -172,11 +172,6 @@ def peak_bytes(spec: RunSpec, facts: Facts) -> float:
     grid = KEPT * facts.width if spec.interpolation else 0.0
     scoring = rest + max(resampled if is_cpu else 0.0, grid + tokens * a_layer)
     return process + max(loading, searching, scoring)
-
-
-def _tokens(words: float, longest: float = float("inf")) -> float:
-    """Return the tokens of an example of this many words, by a rule of thumb."""
-    return min(1.3 * words + 4, longest)
 
 
 def free_memory() -> int:

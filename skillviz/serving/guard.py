@@ -60,7 +60,9 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 is_page = dict(headers).get(b"content-type", b"").startswith(b"text/html")
-                more = [*frame_headers(), *((*self.page_headers(), *browser_cookie(scope)) if is_page else ())]
+                wants_page = b"text/html" in dict(scope["headers"]).get(b"accept", b"")  # also if its copy is current
+                cookie = browser_cookie(scope) if is_page or wants_page else []
+                more = [*frame_headers(), *(self.page_headers() if is_page else ()), *cookie]
                 message = {**message, "headers": headers + more}
             await send(message)
 

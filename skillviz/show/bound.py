@@ -123,17 +123,18 @@ def commands(record: RunRecord, option: str = "") -> str:
     """The commands that measure the two training errors of eps2, one a line; `option` names the store.
 
     No split of a run is its training set, so the errors need a task file of which it is the test set."""
-    models = ["python", "-m", "skillviz", "{}", "--base", record.spec.base]
-    again = [*models, "--task", record.spec.task, "--recipe", "graft-retrain", "--region", record.run_id]
-    score = [*models, "--task", "train-as-test.yaml", "--finetuned"]
-    return "\n".join((
-        shlex.join([*again, "--out", "models/again"]).replace("'{}'", "finetune") + option,
-        "# train-as-test.yaml: a copy of the task file whose data has the training file as test",
-        shlex.join([*score, record.spec.finetuned, "--region", f"{record.run_id}/region.safetensors"]).replace(
-            "'{}'", "evaluate"
-        ),
-        shlex.join([*score, "models/again"]).replace("'{}'", "evaluate"),
-    ))  # fmt: skip
+    run, base, graft = record.run_id, ["--base", record.spec.base], "graft.safetensors"
+    score = ["evaluate", *base, "--task", "train-as-test.yaml"]
+    again = ["finetune", *base, "--task", record.spec.task, "--recipe", "graft-retrain", "--region", run]
+    first, made, *scored = (
+        f"python -m skillviz {shlex.join(words)}"
+        for words in (
+            [*again, "--out", "models/again"], ["export", run, "-o", graft],
+            [*score, "--graft", graft], [*score, "--finetuned", "models/again"],
+        )
+    )  # fmt: skip
+    note = "# train-as-test.yaml: a copy of the task file whose data has the training file as test"
+    return "\n".join((first + option, made + option, note, *scored))
 
 
 @drawn_once

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
 from skillviz.core import formats
@@ -34,6 +37,10 @@ def rounds(table: pd.DataFrame, task: str, what: str, theme: str) -> Exhibit:
     )  # fmt: skip
 
 
+def _ends(row: Mapping[Any, Any]) -> str:
+    return f" ({formats.interval(row['low'], row['high'], 2, 1.0)})" if pd.notna(row["low"]) else " (no interval)"
+
+
 def finding(table: pd.DataFrame, task: str) -> str:
     """The last round's score, bytes and membership of every kind of message, and the caveat."""
     last = table[(table["task"] == task) & (table["round"] == table["round"].max())]
@@ -45,9 +52,9 @@ def finding(table: pd.DataFrame, task: str) -> str:
             continue
         lines.append(
             f"**{style.title[0].upper()}{style.title[1:]}**: test metric "
-            f"**{formats.percent_estimate(score['value'], score['low'], score['high'])}**, {sent['value'] / 1e6:,.2f} "
-            f"MB a round, membership AUC {formats.number(auc['value'], 2)} "
-            f"({formats.interval(auc['low'], auc['high'], 2, 1.0)})."
+            f"**{formats.percent_estimate(score['value'], score['low'], score['high'])}**, "
+            f"{formats.byte_size(sent['value'])} uploaded in the round, membership AUC "
+            f"{formats.number(auc['value'], 2)}{_ends(auc)}."
         )
     if not lines:
         return "No federation of this task has finished a round."

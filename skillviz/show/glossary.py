@@ -52,7 +52,8 @@ GLOSSARY = {
     "scores beyond its null is due to the fine-tuned values in their places.",
     "bound": "A guarantee on test loss that holds with 95% probability over training sets (paper, appendix D). Losses "
     "are within 0 and 1, so a guarantee of 1 or more is vacuous: any model meets it. Its variance term grows with the "
-    "number of models that the method could have returned, and falls with the number of training examples. It compares "
+    "number of models that the method could have returned, s values of log q nats and Θ regions, and falls with the "
+    "number of training examples. ε1 is the loss by rounding, ε2 the gap to the region trained again. It compares "
     "sizes; it does not predict the gap between training and test.",
     "shared": "The probability that two models put on the same answers: 1 minus their total variation distance. No "
     "label asks for it, and of seven measures it separates grafts from their nulls best (docs/nulls.md).",

@@ -100,7 +100,7 @@ def changed(turned: pd.DataFrame, labels: Sequence[str], texts: Mapping[str, str
 
 
 def most_changed(moved: pd.DataFrame, labels: Sequence[str], texts: Mapping[str, str]) -> pd.DataFrame:
-    """The table of `analysis.part_effects.most_changed` for reading; without the texts if they are not available."""
+    """Changed examples for reading, largest first: `moved` has example_id, label and change in nats; texts if known."""
     table = pd.DataFrame({
         "text": moved["example_id"].map(texts), "true": moved["label"].map(dict(enumerate(labels))),
         "change, nats": moved["change"].map(formats.number), "example": moved["example_id"],

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -228,7 +227,7 @@ class FederatedArtifact:
                 workshop.report(Progress("federate", number, spec.rounds, text, loss=loss))
 
             for after, new in federated.rounds(clients, spec.rounds, state, report):
-                rows = [*rows, *({n: _finite(v) for n, v in row._asdict().items()} for row in new)]
+                rows = [*rows, *({n: None if v != v else v for n, v in row._asdict().items()} for row in new)]
                 if not after.round:
                     continue
                 seconds = round(before + time.perf_counter() - begun, 3)
@@ -243,31 +242,34 @@ class FederatedArtifact:
             place.unlink(missing_ok=True)
 
 
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not isfinite(value) else value
-
-
 def federated_table(results: Results) -> dict[str, pd.DataFrame]:
     """Return the table `federated` of a study's federations; nothing if it has none.
 
-    Bytes are summed over the clients of a round. Membership is the mean over clients and seeds, scores over seeds.
+    Bytes are summed over the clients of a round. Membership is the mean over clients and seeds, scores over seeds. Each
+    `setting`, the fields in which the study's federations differ, has rows of its own.
     """
+    records = [one.record for one in results.federations()]
+    fields = [record.spec.model_dump(mode="json", exclude={"tasks", "send", "seed"}) for record in records]
+    differing = [name for name in (fields[0] if fields else ()) if len({str(one[name]) for one in fields}) > 1]
     frames = [
         pd.DataFrame([{**row, "tasks": tuple(map(task_name, record.spec.tasks))} for row in record.rows]).assign(
             send=record.spec.send, clients=record.spec.parties, seed=record.spec.seed,
             size=float(record.spec.size_of(record.d)), share=record.spec.size_of(record.d) / record.d,
+            setting=", ".join(f"{name} {own[name]}" for name in differing),
         )
-        for record in (one.record for one in results.federations())
+        for record, own in zip(records, fields, strict=True)
     ]  # fmt: skip
     if not frames:
         return {}
     rows = []
-    by = ["tasks", "clients", "send", "size", "share", "round", "task", "what"]
+    by = ["tasks", "setting", "clients", "send", "size", "share", "round", "task", "what"]
     for place, group in pd.concat(frames, ignore_index=True).groupby(by, sort=False):
         common = {**dict(zip(by, place, strict=True)), "n": int(group["n"].max()), "seeds": group["seed"].nunique()}
         if common["what"] == "bytes":
             total = float(group.groupby("seed")["value"].sum().mean())
             rows.append({**common, "value": total, "low": float("nan"), "high": float("nan")})
+        elif group["low"].isna().any():  # too few examples for an interval, or an F1 without a predicted positive
+            rows.append({**common, "value": float(group["value"].mean()), "low": float("nan"), "high": float("nan")})
         else:
             value, low, high, *_ = mean_of_intervals(group["value"], group["low"], group["high"])
             rows.append({**common, "value": value, "low": low, "high": high})

@@ -20,6 +20,7 @@ from skillviz.runs.packed import FILE, bytes_of, file_names, pack_of, packed_run
 from skillviz.runs.run import RANKING, RECORD, Run, read_record
 from skillviz.runs.score import Score
 from skillviz.runs.store import Store, problems_of, written
+from skillviz.studies.federated import FEDERATED
 from skillviz.studies.plan import study_plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
@@ -65,7 +66,10 @@ def pack(
         there = [r for key, r in runs.items() if to.has(r.id) or (key in finished and _is_same(finished[key], r))]
     new = [run for run in runs.values() if run not in there]
     before = packed_runs(target / FILE) if is_regular(target / FILE) else {}
-    files = {run: _plain(path, (RECORD, *file_names(path))) for run, path in before.items()}
+    files: dict[str, Files] = {
+        run: {name: partial(bytes_of, path, name) for name in (RECORD, *file_names(path))}
+        for run, path in before.items()
+    }
     files |= {run.id: _files_of(run, rankings) for run in new if run.id not in as_folders}
     scores, n_bytes = 0, 0
     with written(to.root):
@@ -85,6 +89,8 @@ def pack(
                 if not (key in finished and _is_same(finished[key], score)):
                     n_bytes += _copied(score, to.root / score.path.parent.relative_to(store.root))
                     scores += 1
+            for federation in here.of(FEDERATED).values():
+                write_file(to.root / federation.path.relative_to(store.root), partial(shutil.copyfile, federation.path))
             own = ("study.yaml", "study.json", *folder.record.files)
             with whole_folder(target, replace=True) as draft:
                 for name in own:
@@ -126,10 +132,6 @@ def _files_of(run: Run, rankings: bool) -> Files:
         RECORD: partial(bytes_of, run.path, RECORD) if as_written else record_text(record).encode,
         **{name: partial(checked, name, note.sha256) for name, note in kept.items()},
     }
-
-
-def _plain(path: Path, names: Collection[str]) -> Files:
-    return {name: partial(bytes_of, path, name) for name in names}
 
 
 def _copied(score: Score, folder: Path) -> int:

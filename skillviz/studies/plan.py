@@ -284,6 +284,10 @@ class _Entry:
         shared = {
             name: self.values[name] for name in (*SHARED, "max_test", "seed") if self.values.get(name) is not None
         }
+        refuse(
+            (self.values.get("recipe", SGD) != SGD, "clients train by plain SGD; leave recipe out beside federated."),
+            ("seed" in tuning, "the seed of clients is the entry's; give seed beside federated, not in finetune."),
+        )
         tuned = {name: tuning[name] for name in ("head", "batch_size", "lr") if name in tuning}
         for send in listed(fields.get("send", SENDS)):
             spec = read_federated({**shared, **tuned, **fields, "tasks": tasks, "send": send})

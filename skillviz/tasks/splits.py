@@ -96,12 +96,12 @@ def load(
 
 
 def without_leaks(task: Task, sources: dict[str, Source]) -> tuple[dict[str, Source], list[str]]:
-    """The sources of a task with several training files, without training rows whose text is also in another split.
+    """The sources of a task with several files in a split, without training rows whose text is also in another split.
 
     Each file may be free of leaks by itself and still repeat a text of another's test rows. With a note if rows are
-    left out; a task with one training file is returned unchanged.
+    left out; a task with one file for each split is returned unchanged.
     """
-    if not isinstance(task.data, Files) or not task.data.is_merged:
+    if not isinstance(task.data, Files) or not task.data.is_merged or "train" not in sources:
         return sources, []
 
     def texts(split: str) -> list[bytes]:

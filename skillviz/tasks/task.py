@@ -46,8 +46,8 @@ class Files(_Frozen):
 
     @property
     def is_merged(self) -> bool:
-        """True if the training files are several, of sources that may repeat each other's texts."""
-        return isinstance(self.train, tuple)
+        """True if a split has several files, whose sources may repeat each other's texts."""
+        return any(isinstance(files, tuple) for files in (self.train, self.validation, self.test))
 
 
 class Hub(_Frozen):

@@ -98,7 +98,12 @@ def listing(briefs: Sequence[RunBrief]) -> pd.DataFrame:
             "share": 100 * e.share,
             "size": e.size,
             "seed": e.seed,
-            "settings": ", ".join([*setting_labels(e, _given(e)), *repetitions[e.id]]),
+            "settings": ", ".join(
+                [
+                    *setting_labels(e, [name for name, value in e.settings if value != DEFAULTS[name]]),
+                    *repetitions[e.id],
+                ]
+            ),
             "graft": None if e.grafted is None or metric_row(e.metric).unit != "%" else 100 * e.grafted,
             **{row.title: e.grafted if e.metric == row.name else None for row in unlike},
             "recovered": None if e.recovered is None else 100 * e.recovered,
@@ -117,8 +122,3 @@ def listing(briefs: Sequence[RunBrief]) -> pd.DataFrame:
 def seen(table: pd.DataFrame) -> list[str]:
     """The columns of a listing that a page shows; ids of runs are only in its downloads."""
     return [name for name in map(str, table) if name != "run"]
-
-
-def _given(brief: RunBrief) -> list[str]:
-    """The settings that are not the default."""
-    return [name for name, value in brief.settings if value != DEFAULTS[name]]

@@ -10,15 +10,20 @@ from tests.refused import refused
 
 
 def test_losses_that_do_not_overlap_reveal_everything_and_equal_ones_nothing() -> None:
-    assert membership_auc([0.1, 0.2], [0.3, 0.4, 0.5])[:3] == (1.0, 1.0, 1.0)
-    assert membership_auc([0.3, 0.4, 0.5], [0.1, 0.2])[:3] == (0.0, 0.0, 0.0)
-    assert membership_auc([0.3, 0.3], [0.3, 0.3])[0] == 0.5
+    for members, unseen, value in (
+        ([0.1, 0.2], [0.3, 0.4], 1.0),
+        ([0.3, 0.4], [0.1, 0.2], 0.0),
+        ([0.3] * 2, [0.3] * 2, 0.5),
+    ):
+        for times in (1, 50):
+            found = membership_auc(members * times, unseen * times)
+            assert found.value == value and (found.low == 0.5 if value == 0.5 and times > 1 else np.isnan(found.low))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_its_slow_twin_with_ties(seed: int) -> None:
     random = np.random.default_rng(seed)
-    members, unseen = random.integers(0, 6, 17) / 4, random.integers(2, 8, 23) / 4
+    members, unseen = random.integers(0, 6, 57) / 4, random.integers(2, 8, 63) / 4
     value, half = auc(members.tolist(), unseen.tolist())
     found = membership_auc(members, unseen)
     assert found[:3] == pytest.approx((value, max(0.0, value - half), min(1.0, value + half)))

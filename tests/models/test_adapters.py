@@ -211,6 +211,14 @@ def test_what_does_not_fit_is_refused_by_its_class(stored: Any, tiny: Task, tmp_
         change_json(folder / "adapter_config.json", **{adapters.FIELD: {**facts, **changes}})
         assert type(preflight(base, folder).errors[0]) is error, changes
     change_json(folder / "adapter_config.json", **{adapters.FIELD: facts})
+    kept = (folder / FILE).read_bytes()
+    change_weights(
+        folder,
+        lambda t: {**t, "bert.encoder.layer.0.attention.self.query.bias": t["adapters.0.attention.up.bias"]},
+        FILE,
+    )
+    assert "query.bias', a parameter of the base" in preflight(base, folder).problems[0]
+    (folder / FILE).write_bytes(kept)
     change_weights(folder, lambda t: {n: v for n, v in t.items() if n != "adapters.0.attention.up.bias"}, FILE)
     assert "'adapters.0.attention.up.bias' of the adapters 'out' is missing" in preflight(base, folder).problems[0]
 

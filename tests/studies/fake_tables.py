@@ -342,7 +342,7 @@ def federated(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
     ]
     frame = with_ends(pd.DataFrame(rows, columns=["send", "size", "round", "what", "value"]), 0.02)
     return frame.assign(
-        tasks=[(tasks[0],)] * len(rows), task=tasks[0], clients=4, share=0.01, n=600, seeds=3,
+        tasks=[(tasks[0],)] * len(rows), task=tasks[0], setting="", clients=4, share=0.01, n=600, seeds=3,
     )  # fmt: skip
 
 

@@ -105,7 +105,8 @@ def test_only_the_region_moves_and_a_resumed_federation_is_the_same(send: str, f
     assert moved <= {int(i) for region in whole.regions for i in region}
     assert [len(region) for region in whole.regions] == [size] * 3
     sent = {row.value for row in rows if row.what == "bytes"}
-    assert sent == {12 * size + 4 * len(whole.heads[0])}
+    assert sent == {each * size + 4 * len(whole.heads[0]) for each in (12, 4)}
+    assert send == "region" or all(torch.equal(region, whole.regions[0]) for region in whole.regions)
 
 
 @pytest.mark.slow
@@ -115,7 +116,8 @@ def test_clients_of_one_task_each_keep_their_heads(folder: Path) -> None:
     assert {(row.task, row.what) for row in rows} == {
         (task, what) for task in ("one", "two") for what in ("score", "bytes", "membership")
     }
-    assert {row.value for row in rows if row.what == "bytes"} == {12 * max(1, round(0.05 * len(state.body)))}
+    size = max(1, round(0.05 * len(state.body)))
+    assert {row.value for row in rows if row.what == "bytes"} == {12 * size, 4 * size}
 
 
 @pytest.mark.slow
@@ -152,4 +154,6 @@ test_wrong_federations_are_refused_with_what_is_allowed = refused(
     ("'share'", lambda: planned(federated={"share": 2})),
     ("'sent' is not a field of a federation; known: base", lambda: planned(federated={"sent": "full"})),
     ("'federated' takes fields", lambda: planned(federated=4)),
+    ("leave recipe out", lambda: planned(federated={}, recipe="adamw")),
+    ("give seed beside federated", lambda: planned(federated={}, finetune={"seed": [1, 2]})),
 )

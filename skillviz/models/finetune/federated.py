@@ -40,6 +40,10 @@ class Message(NamedTuple):
         sent = (self.values, self.head) if self.entries is None else (self.entries, self.values, self.head)
         return sum(tensor.numel() * tensor.element_size() for tensor in sent)
 
+    def sent_in(self, number: int) -> int:
+        """The bytes that a client uploads in a round: after the first one, the server knows its region's indices."""
+        return self.bytes if number == 1 or self.entries is None else self._replace(entries=self.entries[:0]).bytes
+
     def applied(self, body: Tensor) -> Tensor:
         """Return the body [d] with the sent values."""
         return self.values if self.entries is None else body.index_put((self.entries,), self.values)
@@ -135,14 +139,14 @@ class Clients:
         if self.keeps_heads:
             state.heads[client] = head
         if self.send != FULL and state.regions[client] is None:
-            state.regions[client] = self._region(state, body, client)
+            state.regions[client] = self._region(state, body)
         entries = state.regions[client]
         return Message(entries, body if entries is None else body[entries], head[:0] if self.keeps_heads else head)
 
-    def _region(self, state: Federation, body: Tensor, client: int) -> Tensor:
+    def _region(self, state: Federation, body: Tensor) -> Tensor:
         size = max(1, round(self.share * body.numel()))
         if self.send == RANDOM:
-            drawn = uniform(body.numel(), size, self.settings.seed * 1_000_003 + client)
+            drawn = uniform(body.numel(), size, self.settings.seed)  # the same for all clients, so that none is diluted
             return torch.from_numpy(np.sort(drawn)).to(body.device)
         return top((body - state.body).abs(), size).sort().values
 
@@ -187,7 +191,7 @@ def rounds(
             task, nothing = trainer.data.task.name, float("nan")
             rows += [
                 ClientRow(number, client, task, "membership", *interval[:3], n),
-                ClientRow(number, client, task, "bytes", message.bytes, nothing, nothing, 0),
+                ClientRow(number, client, task, "bytes", message.sent_in(number), nothing, nothing, 0),
             ]
             messages.append(message)
         counts = [trainer.data.counts["train"] for trainer in clients.trainers]

@@ -16,6 +16,7 @@ from skillviz.core.formats import listed
 from skillviz.core.localizers.table import PAPER
 from skillviz.core.methods import METHODS
 from skillviz.errors import BadInput, refuse
+from skillviz.models.adapters import WIDEST
 
 K_CAP = 512
 """From 4096-shot on, the paper stops at 16 * n * 512 steps, where the training accuracy is 100%."""
@@ -323,6 +324,7 @@ def check_use(
             )
             for option, value, known in (("rank", rank, RANKS), ("width", width, WIDTHS))
         ),
+        ((width or 0) > WIDEST, f"the width is {width:,}; give at most {WIDEST:,}." if width else ""),
         (
             matrices is not None and matrices < 1,
             f"matrices is {matrices}; give 1 or more, or leave it out for all query and value matrices.",

@@ -222,12 +222,11 @@ def _select(item: PaperItem) -> Selection:
         main = main_share(item.study.record.scale if item.study else None) or ours[0]
         nearest = min(ours, key=lambda one: abs(one - main))
         offered = [*ours, *([NEEDED] if needed(item.tables) else [])]
-        ours_share = controls.select("size", "Here: region size", offered, nearest, shown=_size, width=260, help=SIZES)
+        ours_share = controls.select(
+            "size", "Here: region size", offered, nearest, width=260, help=SIZES,
+            shown=lambda share: "what 95% of the gain needs" if share == NEEDED else formats.share(share),
+        )  # fmt: skip
     return Selection(item.name, setting, share, ours_share, base)
-
-
-def _size(share: float) -> str:
-    return "what 95% of the gain needs" if share == NEEDED else formats.share(share)
 
 
 def further(item: PaperItem) -> None:

@@ -31,6 +31,7 @@ from skillviz.show import text
 from skillviz.show.comparisons import counted_rows
 from skillviz.show.glossary import about
 from skillviz.studies.store import StudyFolder
+from skillviz.studies.task_unions import EXCLUSIVE, RANDOM, THINNED, TRAINED
 from skillviz.tasks.readable_names import RELATED, UNRELATED, family, readable_name, relation
 from skillviz.ui import cache, controls, live, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
@@ -39,7 +40,7 @@ from skillviz.ui.chip import chip_text
 TABLES = ("overlap", "isolation", "gain", "stability", "scores", "subsets")
 KINDS = {"overlap": "of one region", "iou": "of both (IoU)"}
 WHICH = {"single": "of one task", "unions": "unions", "purified": "unions, purified"}
-SUBSETS = {"exclusive": WITHOUT_SHARED, "thinned": WITHOUT_RANDOM, "random": RANDOM_OF, "trained": TRAINED_ON}
+SUBSETS = {EXCLUSIVE: WITHOUT_SHARED, THINNED: WITHOUT_RANDOM, RANDOM: RANDOM_OF, TRAINED: TRAINED_ON}
 SHARES = {"overlap": "of one region's entries", "iou": "of the entries of both regions"}
 
 

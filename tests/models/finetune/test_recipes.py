@@ -71,6 +71,7 @@ test_what_does_not_go_together_is_refused_in_a_sentence = refused(
         ("lora", {"width": 2}, "width goes with the recipe adapter-houlsby and adapter-pfeiffer"),
         ("adapter-houlsby", {"rank": 2}, "rank goes with the recipe lora"),
         ("adapter-pfeiffer", {"width": 0}, "the paper: 1, 2, 16, 64"),
+        ("adapter-pfeiffer", {"width": 100_001}, "give at most 100,000"),
         ("bitfit", {"matrices": 2}, "matrices goes with the recipe lora"),
         ("lora", {"matrices": 0}, "1 or more, or leave it out"),
         ("multi-task", {}, "several tasks"),

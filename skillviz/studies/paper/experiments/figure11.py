@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from skillviz.core.localizers.table import STARTS
 from skillviz.studies.paper.claims import Claim
@@ -11,19 +10,8 @@ from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.region_comparisons import helps_itself, overlap_more, related_share_more
 from skillviz.studies.paper.several_tasks import EMPTY, differs, from_start, tables
 
-if TYPE_CHECKING:
-    from skillviz.studies.paper.scales import Entry, Scale
-
 SHARE = 1e-5
-"""The published size of the start, as a share of the graftable entries."""
-
-
-def entries(scale: Scale) -> list[Entry]:
-    """Return the regions from every start of the mask: the published one first; random and lowest layer are controls.
-
-    All starts have the same size but the empty one.
-    """
-    return [from_start(scale, start, SHARE) for start in STARTS]
+"""The published size of the start, as a share of the graftable entries; random and lowest layer are controls."""
 
 
 FIGURE11 = Experiment(
@@ -31,7 +19,7 @@ FIGURE11 = Experiment(
     title="Figure 11: as Figure 8, from a start of 0.001%",
     question="Do regions of several tasks overlap more if the mask starts from a small common region?",
     finding="The overlap grows, because regions share the start, and its pattern stays, fainter.",
-    entries=entries,
+    entries=lambda scale: [from_start(scale, start, SHARE) for start in STARTS],
     tables=partial(tables, with_unions=False),
     makes=("overlap", "gain", "isolation", "variants", "scores", "stability", "note"),
     claims=(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from skillviz.core.localizers.table import STARTS
 from skillviz.studies.paper.claims import Claim
@@ -11,17 +10,9 @@ from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.region_comparisons import helps_itself, overlap_more, related_share_more
 from skillviz.studies.paper.several_tasks import EMPTY, differs, from_start, tables
 
-if TYPE_CHECKING:
-    from skillviz.studies.paper.scales import Entry, Scale
-
 SHARE = 1e-4
 """The published size of the start, as a share of the graftable entries."""
 COMPARED = ("movement", EMPTY)
-
-
-def entries(scale: Scale) -> list[Entry]:
-    """Return the regions from the published start and from the empty region; Figure 11 has the controls."""
-    return [from_start(scale, start, SHARE) for start in COMPARED]
 
 
 FIGURE12 = Experiment(
@@ -29,7 +20,7 @@ FIGURE12 = Experiment(
     title="Figure 12: as Figure 8, from a start of 0.01%",
     question="Do regions of several tasks overlap more if the mask starts from a larger common region?",
     finding="The overlap grows further, and its pattern stays, fainter.",
-    entries=entries,
+    entries=lambda scale: [from_start(scale, start, SHARE) for start in COMPARED],
     tables=partial(tables, with_unions=False),
     makes=("overlap", "gain", "isolation", "variants", "scores", "stability", "note"),
     claims=(

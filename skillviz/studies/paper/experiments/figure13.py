@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.region_comparisons import gains, helps_itself, related_share_more
 from skillviz.studies.paper.several_tasks import differs, entry, tables
 
-if TYPE_CHECKING:
-    from skillviz.studies.paper.scales import Entry, Scale
-
 OPTIMIZER = "adamw"
 MOST = 0.5
 """The share of the gain from which on a region has most of it; the paper states no number."""
-
-
-def entries(scale: Scale) -> list[Entry]:
-    """Return one model of all tasks trained with AdamW, and a region of each task, as in Figure 8."""
-    return [entry(scale, OPTIMIZER)]
 
 
 FIGURE13 = Experiment(
@@ -28,7 +19,7 @@ FIGURE13 = Experiment(
     title="Figure 13: as Figure 8, with AdamW",
     question="Do the regions of several tasks separate in a model that was trained with AdamW?",
     finding="They do, though a model of one task needs the l1 penalty for it.",
-    entries=entries,
+    entries=lambda scale: [entry(scale, OPTIMIZER)],
     tables=partial(tables, with_unions=False),
     makes=("overlap", "gain", "isolation", "scores", "stability", "note"),
     claims=(

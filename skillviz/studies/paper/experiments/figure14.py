@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.studies.paper.claims import Claim
@@ -11,15 +10,7 @@ from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.region_comparisons import helps_itself, overlap_alike, related_share_more
 from skillviz.studies.paper.several_tasks import differs, entry, tables
 
-if TYPE_CHECKING:
-    from skillviz.studies.paper.scales import Entry, Scale
-
 WITH_L1, WITHOUT = "adamw-l1", "adamw"
-
-
-def entries(scale: Scale) -> list[Entry]:
-    """Return the models of all tasks trained with AdamW, with and without l1; the latter is Figure 13's."""
-    return [entry(scale, optimizer) for optimizer in (WITH_L1, WITHOUT)]
 
 
 FIGURE14 = Experiment(
@@ -27,7 +18,7 @@ FIGURE14 = Experiment(
     title="Figure 14: as Figure 8, with AdamW and l1",
     question="Does an l1 penalty separate the regions of several tasks further?",
     finding="It changes little.",
-    entries=entries,
+    entries=lambda scale: [entry(scale, optimizer) for optimizer in (WITH_L1, WITHOUT)],
     tables=partial(tables, with_unions=False),
     makes=("overlap", "gain", "isolation", "variants", "scores", "stability", "note"),
     claims=(

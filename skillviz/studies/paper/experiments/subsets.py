@@ -1,4 +1,5 @@
-"""Any subset of tasks from one model: unions of regions, also purified, beside nulls and a model of the subset."""
+"""Any subset of tasks from one model: unions of regions, also without entries that other tasks' regions share, beside
+nulls and a model of the subset."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import keeps, less, sizes_alike
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.scales import Scale
-from skillviz.studies.paper.setting import SettingRow, sizes_row, task_name, tasks_row
+from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row
 from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
@@ -38,10 +38,8 @@ def differs(scale: Scale) -> list[SettingRow]:
     shots = scale.caps.get("k_shot")
     here = f"up to {shots:,}" if shots else "all that there are"
     steps = scale.options.get("stagewise", {}).get("steps")
-    is_merged = "sentiment" in [task_name(scale, task) for task in names]
     return [
-        tasks_row(scale, "sentiment, AG News, QNLI and SNLI", names),
-        *([SettingRow("Sentiment", "MR, CR, MPQA and SST-2", "MR, CR and UCI sentences")] if is_merged else []),
+        tasks_row(scale, "sentiment (MR, CR, MPQA and SST-2), AG News, QNLI and SNLI", names),
         SettingRow("Examples per label", "up to 50,000", here),
         SettingRow(
             "Search steps", f"{PAPER_STEPS:,}, ten times as many", counted(steps, "step") if steps else "the default"

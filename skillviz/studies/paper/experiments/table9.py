@@ -8,7 +8,7 @@ from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import keeps, less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.scales import Scale
-from skillviz.studies.paper.setting import SettingRow, tasks_row
+from skillviz.studies.paper.setting import tasks_row
 from skillviz.studies.study_observations import of_results, score_tables
 
 if TYPE_CHECKING:
@@ -31,11 +31,6 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     return score_tables(of_results(results), PAIRS, with_gain=True)
 
 
-def differs(scale: Scale) -> list[SettingRow]:
-    """Return its tasks."""
-    return [tasks_row(scale, "twelve", scale.tasks)]
-
-
 TABLE9 = Experiment(
     name="table9",
     title="Table 9: a causal language model",
@@ -51,7 +46,7 @@ TABLE9 = Experiment(
             "In a causal model, the graft is better calibrated than the fine-tuned one.", less("graft", "ft", "ece", -1)
         ),
     ),
-    differs=differs,
+    differs=lambda scale: [tasks_row(scale, "twelve", scale.tasks)],
     at=Scale.of_causal_model,
     shown="per task",
 )

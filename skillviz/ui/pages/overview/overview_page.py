@@ -69,7 +69,7 @@ def generalization(run: Run, split: str) -> None:
             worded = table.rename(columns={"ratio": "× the vacuous value 1", "needs": "what it needs"})
             st.table(text.plain_cells(worded), border="horizontal", hide_index=True)
             exports.table_menu(table, file=f"{run.id}-bound", key="bound-terms", caption=caption)
-            st.caption("To measure ε2:")
+            st.caption("To measure ε2, the gap to the region trained again:")
             st.code(bound.commands(run.record, jobs_view.runs_dir_option()), language="bash", wrap_lines=True)
             show(exhibit, run.id)
 

@@ -275,6 +275,7 @@ def _checkpoints(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -
 
 def _federated(study: StudyFolder, table: pd.DataFrame, row: DeltaGenerator) -> None:
     """Draws the finding of a federation on one task, and its rounds."""
+    table = table[table["setting"] == _one_of("federation", "Setting", table["setting"], row)]
     task = _one_of("federated-on", "Federated on", table["task"], row)
     st.markdown(federated.finding(table, task))
     for place, what in zip(st.columns(2), federated.TITLES, strict=True):

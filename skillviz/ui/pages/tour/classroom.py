@@ -121,7 +121,7 @@ def ask(room: Classroom, number: int, title: str, words: str, question: Question
 
 def _answered(code: str) -> None:
     """Draws how many have answered the current question."""
-    room = _still(code)
+    room = _kept(code)
     if (poll := room.now()) is not None:
         st.markdown(f"**{sum(room.counts(poll).values())} of {formats.counted(len(room.seats), 'student')} answered**")
 
@@ -145,7 +145,14 @@ def _lobby(room: Classroom) -> None:
 
 
 def _joined(code: str) -> None:
-    st.metric("Joined", formats.count(len(_still(code).seats)), width="content")
+    st.metric("Joined", formats.count(len(_kept(code).seats)), width="content")
+
+
+def _kept(code: str) -> Classroom:
+    """The class of a teacher's page that is open, which keeps it from ending."""
+    room = _still(code)
+    room.tab = Tab()
+    return room
 
 
 def _still(code: str) -> Classroom:
