@@ -130,7 +130,8 @@ def _marks(
     symbol = style.symbol if is_ours else f"{style.symbol.removesuffix('-open')}-open"
     marker = {**style.marker(10), "symbol": symbol, "line": {"color": style.color, "width": 2 if is_ours else 1.5}}
     hover = [
-        f"{words.text(r['value'])} {words.title}{'' if formats.missing(r.get('debiased')) else ', plug-in,'} on {r['task']}<br>{_ends(r, words, is_ours)}"
+        f"{words.text(r['value'])} {words.title}{'' if formats.missing(r.get('debiased')) else ', plug-in,'} "
+        f"on {r['task']}<br>{_ends(r, words, is_ours)}"
         for r in rows.astype({"low": float, "high": float}).to_dict("records")
     ]
     return go.Scatter(
