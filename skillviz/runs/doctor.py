@@ -70,7 +70,10 @@ def findings(store: Store) -> Iterator[Finding]:
                 f"it holds a run's files, but no {RECORD} that is a file; restore it, or delete the folder",
                 "left",
             )
-    for record in (*store.root.glob(f"{SCORES}/*.json"), *store.root.glob(f"{PARTS}/*/*/parts.json")):
+    for record in (
+        path for pattern in (f"{SCORES}/*.json", f"{PARTS}/*/*/parts.json", "federated/*.json", ".sets/*.json")
+        for path in store.root.glob(pattern)
+    ):  # fmt: skip
         yield from _readable(record, partial(_of_record, record))
     yield from _readable(store.root / STUDIES, partial(_of_packs, store))
     for name in sorted(store.noted()):

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from skillviz.studies.results import Results
 
 FEDERATED, FOLDER = "federated", "federated"
-SHORT = 12  # letters of the key in a file's name
 
 
 class FederatedSpec(BaseModel):
@@ -192,7 +191,7 @@ class FederatedArtifact:
 
     def path(self, store: Store) -> Path:
         """Return the JSON file, which may not exist yet."""
-        return store.root / FOLDER / f"{self.spec.key()[:SHORT]}.json"
+        return store.root / FOLDER / f"{self.spec.key()[:12]}.json"
 
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
         """Do the rounds that are not in the state of an interrupted federation, and write the record."""

@@ -90,7 +90,8 @@ def pack(
                     n_bytes += _copied(score, to.root / score.path.parent.relative_to(store.root))
                     scores += 1
             for federation in here.of(FEDERATED).values():
-                write_file(to.root / federation.path.relative_to(store.root), partial(shutil.copyfile, federation.path))
+                (path := to.root / federation.path.relative_to(store.root)).parent.mkdir(parents=True, exist_ok=True)
+                write_file(path, partial(shutil.copyfile, federation.path))
             own = ("study.yaml", "study.json", *folder.record.files)
             with whole_folder(target, replace=True) as draft:
                 for name in own:

@@ -101,6 +101,7 @@ def answered(
     header: tuple[bytes, bytes] = (b"a", b"b"),
     path: str = "/",
     wrap: Callable[..., Any] = guard.Guard,
+    asks: tuple[tuple[bytes, bytes], ...] = (),
 ) -> list[dict]:
     """Return the answer to a request of this origin from an app behind the guard that sends this header."""
     send = AsyncMock()
@@ -114,7 +115,7 @@ def answered(
                 "type": kind,
                 "method": "GET",
                 "path": path,
-                "headers": ([] if origin is None else [(b"origin", origin.encode())]),
+                "headers": [*([] if origin is None else [(b"origin", origin.encode())]), *asks],
             },
             None,
             send,
@@ -139,6 +140,20 @@ def test_a_page_of_another_site_is_refused(origin: str) -> None:
         403,
         [{"type": "websocket.close", "code": guard.POLICY, "reason": ""}],
     )
+
+
+@pytest.mark.parametrize(
+    ("asks", "header", "gets"),
+    [
+        ((), (b"content-type", b"text/html; charset=utf-8"), True),
+        ((), (b"content-type", b"application/json"), False),
+        (((b"accept", b"text/html,*/*"),), (b"etag", b"x"), True),  # 304: the browser's copy of the page is current
+        (((b"cookie", b"skillviz_browser=x"),), (b"content-type", b"text/html"), False),
+    ],
+)
+def test_a_browser_gets_its_cookie_with_its_first_page(asks: Any, header: Any, gets: bool) -> None:
+    assert guard.BROWSER == "skillviz_browser"
+    assert (b"set-cookie" in dict(answered("http", header=header, asks=asks)[0]["headers"])) is gets
 
 
 def test_the_sizes_of_caches_are_nobodys_business() -> None:

@@ -1,6 +1,7 @@
 """Federated averaging: exact ends, what is sent, resuming after a round, and a study of both kinds of clients."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,12 @@ from skillviz.models.finetune.federated import Message, average
 from skillviz.models.finetune.run import finetune
 from skillviz.models.finetune.training import training_data
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
+from skillviz.runs.doctor import findings
+from skillviz.studies.federated import FederatedSpec, federated_table
+from skillviz.studies.pack import pack
 from skillviz.studies.store import open_study
 from skillviz.tasks import registry
+from tests.models.folders import change_json
 from tests.refused import refused
 from tests.studies.tiny_study import Store, run_study, study_of, study_plan, tasks, tiny_world
 
@@ -141,7 +146,35 @@ def test_a_study_has_the_table_of_every_round_over_seeds(folder: Path) -> None:
         if number or what == "score"
     }
     assert set(of_one["seeds"]) == {2} and set(table[table["tasks"].map(len) == 2]["seeds"]) == {1}
-    assert table[table["what"] == "membership"]["value"].between(0, 1).all()
+    assert table[table["what"] == "membership"]["value"].between(0, 1).all() and set(table["setting"]) == {""}
+    packed = Store(folder / "packed")
+    pack(study, Store(folder / "runs"), packed)
+    assert not run_study(study, packed).finished, "a pack carries the federations"
+    (first, *_) = (packed.root / "federated").glob("*.json")
+    assert [str(one.path) for one in findings(packed)] == []
+    change_json(first, layout=99)
+    assert [one.path for one in findings(packed)] == [first]
+
+
+def test_federations_of_other_settings_and_scores_without_an_interval_keep_their_rows() -> None:
+    def made(steps: int, value: float, low: float | None) -> Any:
+        spec = FederatedSpec(base="b", tasks=("mr",), steps=steps)
+        row = {
+            "round": 1,
+            "client": None,
+            "task": "mr",
+            "what": "score",
+            "value": value,
+            "low": low,
+            "high": low,
+            "n": 9,
+        }
+        return SimpleNamespace(record=SimpleNamespace(spec=spec, rows=[{**row, "n": 9}], d=10))
+
+    results = SimpleNamespace(federations=lambda: [made(50, 0.7, 0.6), made(200, 0.0, None)])
+    table = federated_table(results)["federated"]
+    assert dict(zip(table["setting"], table["value"], strict=True)) == {"steps 50": 0.7, "steps 200": 0.0}
+    assert list(table["low"].isna()) == [False, True]
 
 
 def planned(**entry: Any) -> Any:
