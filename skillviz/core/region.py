@@ -63,11 +63,11 @@ class Region:
         if flat.size and flat.dtype.kind not in "iu":
             raise BadInput(f"global indices must be integers; got {flat.dtype}.")
         flat = _distinct(flat)
-        names, offsets = list(shapes), _offsets(shapes)
-        if len(flat) and (flat[0] < 0 or flat[-1] >= offsets[-1]):
-            raise BadInput(f"a global index must lie in 0..{offsets[-1] - 1:,}; got {flat[0]:,} to {flat[-1]:,}.")
-        cuts = np.searchsorted(flat, offsets)
-        parts = {n: flat[cuts[i] : cuts[i + 1]] - offsets[i] for i, n in enumerate(names)}
+        names, bounds = list(shapes), offsets(shapes)
+        if len(flat) and (flat[0] < 0 or flat[-1] >= bounds[-1]):
+            raise BadInput(f"a global index must lie in 0..{bounds[-1] - 1:,}; got {flat[0]:,} to {flat[-1]:,}.")
+        cuts = np.searchsorted(flat, bounds)
+        parts = {n: flat[cuts[i] : cuts[i + 1]] - bounds[i] for i, n in enumerate(names)}
         return cls(parts, shapes)
 
     def like(self, shapes: Shapes) -> Region:
@@ -87,10 +87,10 @@ class Region:
 
     def blocks(self, entries: int = BLOCK) -> Iterator[np.ndarray]:
         """Yield `flat` in blocks of whole parameters, each of at least `entries` indices except the last."""
-        offsets = dict(zip(self.shapes, _offsets(self.shapes)[:-1], strict=True))
+        first = dict(zip(self.shapes, offsets(self.shapes)[:-1], strict=True))
         block: list[np.ndarray] = []
         for name, indices in self.indices.items():
-            block.append(indices + offsets[name])
+            block.append(indices + first[name])
             if sum(map(len, block)) >= entries:
                 yield np.concatenate(block)
                 block = []
@@ -298,7 +298,8 @@ class _Every(Mapping[str, np.ndarray]):
         return len(self.counts)
 
 
-def _offsets(shapes: Shapes) -> np.ndarray:
+def offsets(shapes: Shapes) -> np.ndarray:
+    """Return the flat index at which each parameter begins, int64, and last the number of all entries."""
     return np.concatenate([[0], np.cumsum([prod(s) for s in shapes.values()])]).astype(np.int64)
 
 

@@ -25,7 +25,18 @@ from skillviz.runs.packed import STUDIES, packed_runs, packs
 from skillviz.runs.record import content_of
 from skillviz.runs.run import RECORD, REGION, Run, read_record
 from skillviz.runs.score import FOLDER as SCORES
-from skillviz.runs.store import NOTES, PARTS, Store, Unfinished, Unreadable, option_of, problems_of, written
+from skillviz.runs.store import (
+    FEDERATIONS,
+    NOTES,
+    PARTS,
+    SETS,
+    Store,
+    Unfinished,
+    Unreadable,
+    option_of,
+    problems_of,
+    written,
+)
 
 QUARANTINE = ".quarantine"
 OF_RUNS = (REGION, "predictions.parquet")
@@ -71,7 +82,7 @@ def findings(store: Store) -> Iterator[Finding]:
                 "left",
             )
     for record in (
-        path for pattern in (f"{SCORES}/*.json", f"{PARTS}/*/*/parts.json", "federated/*.json", ".sets/*.json")
+        path for pattern in (f"{SCORES}/*.json", f"{PARTS}/*/*/parts.json", f"{FEDERATIONS}/*.json", f"{SETS}/*.json")
         for path in store.root.glob(pattern)
     ):  # fmt: skip
         yield from _readable(record, partial(_of_record, record))

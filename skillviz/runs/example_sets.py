@@ -15,7 +15,7 @@ from skillviz.errors import BadInput
 from skillviz.layout import LAYOUT
 from skillviz.regular_file import is_regular, reading
 from skillviz.runs.record import Frozen, read_as
-from skillviz.runs.store import Store, written
+from skillviz.runs.store import SETS, Store, written
 from skillviz.tasks.uploaded import NAME
 
 MOST_SETS, MOST_EXAMPLES = 50, 200_000  # of one task: sets, and examples in all of them
@@ -75,4 +75,4 @@ def change_set(store: Store, task: str, name: str, new: ExampleSet | None) -> No
 
 def _path(store: Store, task: str) -> Path:
     """Return the task's file; a task's name may have any letters and any length."""
-    return store.root / ".sets" / f"{hashlib.sha256(task.encode(errors='replace')).hexdigest()[:16]}.json"
+    return store.root / SETS / f"{hashlib.sha256(task.encode(errors='replace')).hexdigest()[:16]}.json"

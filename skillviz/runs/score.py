@@ -118,31 +118,38 @@ class ScoreRecord(Frozen):
 
 
 @dataclass(frozen=True)
-class Score:
-    """Finished scores of one fine-tuned model, read without torch from `path`, a JSON file, and the table beside it."""
+class Recorded:
+    """A finished artifact, read without torch from `path`, a JSON file."""
 
     path: Path
+    record: Any
+
+    @property
+    def stamp(self) -> str:
+        """The time when it was made."""
+        return str(self.record.created)
+
+    @property
+    def device(self) -> str | None:
+        """The device on which it was made."""
+        return self.record.device
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that it took."""
+        return float(self.record.seconds)
+
+
+@dataclass(frozen=True)
+class Score(Recorded):
+    """Finished scores of one fine-tuned model; the table is beside the JSON file."""
+
     record: ScoreRecord
 
     @property
     def spec(self) -> ScoreSpec:
         """The settings of the scores."""
         return self.record.spec
-
-    @property
-    def stamp(self) -> str:
-        """The time when the scores were made."""
-        return self.record.created
-
-    @property
-    def device(self) -> str | None:
-        """The device on which the scores were made."""
-        return self.record.device
-
-    @property
-    def seconds(self) -> float:
-        """The seconds that the scores took."""
-        return self.record.seconds
 
     @property
     def metrics(self) -> dict[str, dict[str, float | None]]:

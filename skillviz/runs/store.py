@@ -36,6 +36,7 @@ from skillviz.tasks.project import app_root, expanded, project_root
 
 NOTES = ".notes"
 PARTS = "parts"  # scores of the parts of runs' regions, one folder per run
+SETS, FEDERATIONS = ".sets", "federated"  # named sets of examples, and federations of studies, one JSON file each
 ANSWERS = ".live"  # results computed by the live pages
 KILLED = Failure(
     kind="killed",

@@ -30,7 +30,8 @@ from skillviz.runs.folder import now
 from skillviz.runs.process import Progress
 from skillviz.runs.provenance import commit, versions
 from skillviz.runs.record import Frozen, read_as
-from skillviz.runs.store import Store, written
+from skillviz.runs.score import Recorded
+from skillviz.runs.store import FEDERATIONS, Store, written
 from skillviz.studies.finetuned_model import data_fingerprint, task_name
 from skillviz.tasks import registry
 from skillviz.tasks.refusals import validated
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from skillviz.runs.session import Session
     from skillviz.studies.results import Results
 
-FEDERATED, FOLDER = "federated", "federated"
+FEDERATED = "federated"
 
 
 class FederatedSpec(BaseModel):
@@ -111,26 +112,10 @@ class FederatedRecord(Frozen):
 
 
 @dataclass(frozen=True)
-class Federated:
-    """A finished federation, read without torch."""
+class Federated(Recorded):
+    """A finished federation."""
 
-    path: Path
     record: FederatedRecord
-
-    @property
-    def stamp(self) -> str:
-        """The time when it was made."""
-        return self.record.created
-
-    @property
-    def device(self) -> str | None:
-        """The device on which it was made."""
-        return self.record.device
-
-    @property
-    def seconds(self) -> float:
-        """The seconds that it took."""
-        return self.record.seconds
 
 
 @dataclass(frozen=True)
@@ -191,7 +176,7 @@ class FederatedArtifact:
 
     def path(self, store: Store) -> Path:
         """Return the JSON file, which may not exist yet."""
-        return store.root / FOLDER / f"{self.spec.key()[:12]}.json"
+        return store.root / FEDERATIONS / f"{self.spec.key()[:12]}.json"
 
     def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
         """Do the rounds that are not in the state of an interrupted federation, and write the record."""

@@ -87,11 +87,10 @@ def pack(
         if not is_own:
             for key, score in here.of(SCORE).items():
                 if not (key in finished and _is_same(finished[key], score)):
-                    n_bytes += _copied(score, to.root / score.path.parent.relative_to(store.root))
+                    n_bytes += _copied(score.path, store, to, score.record.files)
                     scores += 1
             for federation in here.of(FEDERATED).values():
-                (path := to.root / federation.path.relative_to(store.root)).parent.mkdir(parents=True, exist_ok=True)
-                write_file(path, partial(shutil.copyfile, federation.path))
+                n_bytes += _copied(federation.path, store, to)
             own = ("study.yaml", "study.json", *folder.record.files)
             with whole_folder(target, replace=True) as draft:
                 for name in own:
@@ -135,13 +134,15 @@ def _files_of(run: Run, rankings: bool) -> Files:
     }
 
 
-def _copied(score: Score, folder: Path) -> int:
-    """Copy the files of scores to a folder, the record last, and return the number of bytes."""
+def _copied(record: Path, store: Store, to: Store, beside: Collection[str] = ()) -> int:
+    """Copy a record to its place in another store, last the record itself, and return the number of bytes.
+
+    `beside` are the names of the files that belong to it."""
+    folder, names = to.root / record.parent.relative_to(store.root), (*beside, record.name)
     folder.mkdir(parents=True, exist_ok=True)
-    names = (*score.record.files, score.path.name)
-    with folder_lock(folder / score.path.name):
+    with folder_lock(folder / record.name):
         for name in names:
-            write_file(folder / name, partial(shutil.copyfile, score.path.parent / name))
+            write_file(folder / name, partial(shutil.copyfile, record.parent / name))
     return sum((folder / name).stat().st_size for name in names)
 
 

@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
-from math import prod
 from operator import or_, sub
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from skillviz.core.draws import MATCHED, control_of, uniform
 from skillviz.core.intervals import Interval, percentile_interval, relative_gain, whole_and_resampled
 from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.metrics import metric_row, statistic
-from skillviz.core.region import Region
+from skillviz.core.region import Region, offsets
 from skillviz.core.seeds_interval import mean_of_intervals
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import MULTI_TASK
@@ -167,7 +166,7 @@ def subset_unions(regions: Mapping[str, Mapping[int, Region]]) -> list[TaskUnion
 
 def random_like(region: Region, seed: int) -> Region:
     """Return a random region with as many entries in each tensor."""
-    return control_of(region, MATCHED, np.cumsum([0, *map(prod, region.shapes.values())]), seed)
+    return control_of(region, MATCHED, offsets(region.shapes), seed)
 
 
 def thinned(region: Region, size: int, seed: int) -> Region:
@@ -217,6 +216,17 @@ def scored(
         (union.label, union.purified): tuple(logits("grafted", region) for region in union.regions) for union in unions
     }
     return TaskScores(task, encoded.labels[rows], base, finetuned, grafts)
+
+
+def scored_tasks(
+    results: Results, runs: Runs, unions: Sequence[TaskUnion], left: Mapping[str, Unseen]
+) -> dict[str, TaskScores]:
+    """Return the scores of each task of the runs without its examples in `left`, as `scored` computes them."""
+    first = {task: next(iter(by_seed.values())).spec for task, by_seed in runs.items()}
+    return {
+        task: scored(results.session, spec, unions, left[task].leaked, results.store.root)
+        for task, spec in first.items()
+    }
 
 
 def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Interval:
@@ -295,7 +305,7 @@ def gain_of(scored: TaskScores, grafts: Sequence[np.ndarray]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def trained_on_subsets(results: Results, runs: Runs, leaked: Mapping[str, frozenset[str]]) -> dict[Any, Any]:
+def trained_on_subsets(results: Results, runs: Runs, left: Mapping[str, Unseen]) -> dict[Any, Any]:
     """Return logits of the study's models of fewer tasks than the regions' model, by their tasks, then the task.
 
     They are of the same examples as `scored`. A model that is not finished is left out.
@@ -308,7 +318,7 @@ def trained_on_subsets(results: Results, runs: Runs, leaked: Mapping[str, frozen
             found[group] = {
                 task: scored(
                     results.session, spec.model_copy(update={"finetuned": model.path(spec.task)}), [],
-                    leaked[task], results.store.root,
+                    left[task].leaked, results.store.root,
                 ).finetuned
                 for task, spec in specs.items()
             }  # fmt: skip

@@ -16,7 +16,7 @@ from skillviz.errors import BadData
 from skillviz.tasks.reading import cells, from_file, from_hub
 from skillviz.tasks.rows import stacked
 from skillviz.tasks.task import CHOICE, GENERATION, SPLITS, Hub, Task
-from skillviz.tasks.user_file import data_files, out_of_scope_file
+from skillviz.tasks.user_file import out_of_scope_file, split_files
 
 OPTIONS = "options"
 """The column of a frame that holds each example's own options, a tuple of texts."""
@@ -114,7 +114,7 @@ def _source(task: Task, split: str, every_column: bool) -> Source:
         name = getattr(task.data, split)
         dataset, shown = from_hub(task.data, name, task), f"{task.data.title}, split {name},"
     else:
-        paths = [path for name, path in data_files(task).items() if name.partition(".")[0] == split]
+        paths = split_files(task)[split]
         shown, columns = " + ".join(path.name for path in paths), None if every_column else task.columns
         dataset = stacked([from_file(path, columns) for path in paths])
     reading = tuple(f"{split}: {note}." for note in getattr(dataset, "notes", ()))

@@ -87,7 +87,22 @@ def data_files(task: Task) -> dict[str, Path]:
 
     Further files of a split are at `train.2`, `train.3` and so on.
     """
-    return {split: _existing(task, written, f"data.{split}") for split, written in _written(task).items()}
+    return {
+        split if number == 1 else f"{split}.{number}": path
+        for split, paths in split_files(task).items()
+        for number, path in enumerate(paths, start=1)
+    }
+
+
+def split_files(task: Task) -> dict[str, list[Path]]:
+    """Split -> existing files, in the order in which they are read; raises the errors of `data_files`."""
+    return {
+        split: [
+            _existing(task, name, f"data.{split}" if number == 1 else f"data.{split}.{number}")
+            for number, name in enumerate(names, start=1)
+        ]
+        for split, names in _written(task).items()
+    }
 
 
 def out_of_scope_file(task: Task) -> Path | None:
@@ -108,20 +123,16 @@ def _existing(task: Task, written: str, key: str) -> Path:
     return path
 
 
-def _written(task: Task) -> dict[str, str]:
-    """Split -> file as written in the task file."""
+def _written(task: Task) -> dict[str, tuple[str, ...]]:
+    """Split -> files as written in the task file."""
     assert isinstance(task.data, Files)
     given = {split: written for split in SPLITS if (written := getattr(task.data, split)) is not None}
-    return {
-        split if number == 1 else f"{split}.{number}": name
-        for split, written in given.items()
-        for number, name in enumerate([written] if isinstance(written, str) else written, start=1)
-    }
+    return {split: (written,) if isinstance(written, str) else written for split, written in given.items()}
 
 
 def _paths(task: Task) -> list[Path]:
     """The data files, whether or not they exist."""
-    return [_folder(task) / expanded(written) for written in _written(task).values()]
+    return [_folder(task) / expanded(name) for names in _written(task).values() for name in names]
 
 
 def _folder(task: Task) -> Path:

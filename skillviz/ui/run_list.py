@@ -90,6 +90,7 @@ def listing(briefs: Sequence[RunBrief]) -> pd.DataFrame:
     alike = [(e.pair, e.localizer, e.size, e.seed, e.settings) for e in briefs]
     unlike = [row for row in UNLIKE_SHARES if any(e.metric == row.name for e in briefs)]
     repetitions = dict(zip([e.id for e in briefs], repetition_words(alike, briefs), strict=True))
+    unusual = {e.id: [name for name, value in e.settings if value != DEFAULTS[name]] for e in briefs}
     notes = cache.notes(e.id for e in briefs)
     rows = [
         {
@@ -98,12 +99,7 @@ def listing(briefs: Sequence[RunBrief]) -> pd.DataFrame:
             "share": 100 * e.share,
             "size": e.size,
             "seed": e.seed,
-            "settings": ", ".join(
-                [
-                    *setting_labels(e, [name for name, value in e.settings if value != DEFAULTS[name]]),
-                    *repetitions[e.id],
-                ]
-            ),
+            "settings": ", ".join([*setting_labels(e, unusual[e.id]), *repetitions[e.id]]),
             "graft": None if e.grafted is None or metric_row(e.metric).unit != "%" else 100 * e.grafted,
             **{row.title: e.grafted if e.metric == row.name else None for row in unlike},
             "recovered": None if e.recovered is None else 100 * e.recovered,

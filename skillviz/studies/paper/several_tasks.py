@@ -125,10 +125,7 @@ def _from_models(
     if with_unions:
         united, remarks = _unions(results, runs, regions)
         unions, again = unions + united, lambda run: bootstrapped(results.session, run)
-    scored = {}
-    for task, by_seed in runs.items():
-        spec = next(iter(by_seed.values())).spec
-        scored[task] = task_unions.scored(results.session, spec, unions, left[task].leaked, results.store.root)
+    scored = task_unions.scored_tasks(results, runs, unions, left)
     return {
         "gain": pd.DataFrame(gain_rows(scored, unions)),
         "scores": pd.DataFrame(_scores(scored, unions, runs)),

@@ -116,9 +116,9 @@ def actions(briefs: Sequence[RunBrief], shown: Sequence[RunBrief]) -> None:
             _compare_button(chosen_ids)
             with page.explained():
                 runs = cache.runs(chosen_ids)
-            one, several = exports.file_name(chosen_ids[0] if chosen_ids else ""), f"skillviz-{len(chosen_ids)}-runs"
+            name = exports.file_name(chosen_ids[0]) if len(chosen_ids) == 1 else f"skillviz-{len(chosen_ids)}-runs"
             exports.zip_button(
-                "Download (zip)", runs, file=one if len(chosen_ids) == 1 else several, key="library.zip",
+                "Download (zip)", runs, file=name, key="library.zip",
                 help="Stored files and tables as CSV of the chosen runs. Overview exports a run with its report.",
             )  # fmt: skip
             is_own = bool(chosen) and all(brief.is_of_user for brief in chosen)

@@ -35,17 +35,10 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     if not shared:
         return {"note": notes("Regions of two tasks of one model are not finished, so no union is measured.")}
     runs = task_unions.region_runs(results)
-    regions = {task: {seed: run.region() for seed, run in by_seed.items()} for task, by_seed in runs.items()}
-    unions, left = subset_unions(regions), leaks_of(runs)
-    leaked = {task: of_task.leaked for task, of_task in left.items()}
+    unions, left = subset_unions(task_unions.regions_of(runs)), leaks_of(runs)
     try:
-        scored = {
-            task: task_unions.scored(
-                results.session, next(iter(by_seed.values())).spec, unions, leaked[task], results.store.root
-            )
-            for task, by_seed in runs.items()
-        }
-        of_models = task_unions.trained_on_subsets(results, runs, leaked)
+        scored = task_unions.scored_tasks(results, runs, unions, left)
+        of_models = task_unions.trained_on_subsets(results, runs, left)
     except BadModel as error:  # a packed store has runs but no weights
         return {**shared, "note": notes(f"Gains need the weights of the multi-task model: {error.args[0]}", *remarks)}
     return {
