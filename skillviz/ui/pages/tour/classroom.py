@@ -13,7 +13,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.serving import visitor
-from skillviz.serving.classroom import CLASSROOMS, Classroom, Poll, Question, browser
+from skillviz.serving.classroom import AWAY, CLASSROOMS, Classroom, Poll, Question, browser
 from skillviz.serving.downloads import Tab
 from skillviz.serving.sign_in import sentence_of
 from skillviz.show import classroom as exhibits
@@ -139,7 +139,10 @@ def _lobby(room: Classroom) -> None:
             st.button(label, type="primary", on_click=_open_lobby, args=(False,), icon=":material/play_arrow:")
             presenter.enter()
             st.button("End the class", type="tertiary", on_click=_end, args=(room.code,))
-        st.caption("No names, and nothing is stored: all answers are gone when you end the class or close this tab.")
+        st.caption(
+            "No names, and nothing is stored: all answers are gone when you end the class, or "
+            f"{AWAY / 60:.0f} minutes after you close this tab."
+        )
     if visitor.is_local():
         st.info(NO_SERVER, icon=":material/lan:")
 
